@@ -7,6 +7,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,6 +106,8 @@ class OpRegistry {
   const std::vector<const OpDef*>& all() const { return all_; }
 
  private:
+  std::vector<std::unique_ptr<OpDef>> owned_;
+  std::map<std::string_view, const OpDef*> by_name_;
   std::vector<const OpDef*> all_;
 };
 

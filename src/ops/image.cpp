@@ -1,0 +1,7 @@
+#include "ops/op.h"
+
+namespace deepjit {
+
+void add_image_ops(OpRegistry& registry) {}
+
+}  // namespace deepjit
