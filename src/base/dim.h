@@ -52,6 +52,8 @@ class Dim {
   // Replaces symbols by expressions where `lookup` gives one.
   Dim substitute(const std::function<std::optional<Dim>(const std::string&)>& lookup) const;
   void collect_symbols(std::vector<std::string>& out) const;
+  // A bound that holds for all values >= 0 of the symbols, when one is known.
+  std::optional<int64_t> lower_bound() const;
 
   struct Atom;
 
@@ -71,7 +73,7 @@ class Dim {
 // A tensor's shape as the compiler knows it: unranked, or a list of Dims.
 class Shape {
  public:
-  Shape() = default;  // unranked
+  Shape() = default;                                                       // unranked
   Shape(std::vector<Dim> dims) : ranked_(true), dims_(std::move(dims)) {}  // NOLINT: implicit on purpose
   explicit Shape(const Dims& dims) : ranked_(true), dims_(dims.begin(), dims.end()) {}
 

@@ -32,14 +32,11 @@ std::string_view code_meaning(Code code) {
 
 Error::Error(Code code, std::string message, std::string hint)
     : code_(code), message_(std::move(message)), hint_(std::move(hint)) {
-  text_ = "error[E" + std::to_string(static_cast<int>(code_)) + " " + std::string(code_name(code_)) +
-          "]: " + message_;
+  text_ = "error[E" + std::to_string(static_cast<int>(code_)) + " " + std::string(code_name(code_)) + "]: " + message_;
   if (!hint_.empty()) text_ += "\nhint: " + hint_;
 }
 
-Error Error::with_prefix(const std::string& prefix) const {
-  return Error(code_, prefix + message_, hint_);
-}
+Error Error::with_prefix(const std::string& prefix) const { return Error(code_, prefix + message_, hint_); }
 
 void check_internal(bool condition, std::string_view what) {
   if (!condition) {

@@ -7,16 +7,26 @@ namespace deepjit {
 namespace {
 
 constexpr std::pair<DType, std::string_view> kNames[] = {
-    {DType::UNDEFINED, "undefined"}, {DType::FLOAT32, "float32"},
-    {DType::UINT8, "uint8"},         {DType::INT8, "int8"},
-    {DType::UINT16, "uint16"},       {DType::INT16, "int16"},
-    {DType::INT32, "int32"},         {DType::INT64, "int64"},
-    {DType::STRING, "string"},       {DType::BOOL, "bool"},
-    {DType::FLOAT16, "float16"},     {DType::FLOAT64, "float64"},
-    {DType::UINT32, "uint32"},       {DType::UINT64, "uint64"},
-    {DType::BFLOAT16, "bfloat16"},   {DType::FLOAT8E4M3FN, "float8e4m3fn"},
-    {DType::FLOAT8E4M3FNUZ, "float8e4m3fnuz"}, {DType::FLOAT8E5M2, "float8e5m2"},
-    {DType::FLOAT8E5M2FNUZ, "float8e5m2fnuz"}, {DType::UINT4, "uint4"},
+    {DType::UNDEFINED, "undefined"},
+    {DType::FLOAT32, "float32"},
+    {DType::UINT8, "uint8"},
+    {DType::INT8, "int8"},
+    {DType::UINT16, "uint16"},
+    {DType::INT16, "int16"},
+    {DType::INT32, "int32"},
+    {DType::INT64, "int64"},
+    {DType::STRING, "string"},
+    {DType::BOOL, "bool"},
+    {DType::FLOAT16, "float16"},
+    {DType::FLOAT64, "float64"},
+    {DType::UINT32, "uint32"},
+    {DType::UINT64, "uint64"},
+    {DType::BFLOAT16, "bfloat16"},
+    {DType::FLOAT8E4M3FN, "float8e4m3fn"},
+    {DType::FLOAT8E4M3FNUZ, "float8e4m3fnuz"},
+    {DType::FLOAT8E5M2, "float8e5m2"},
+    {DType::FLOAT8E5M2FNUZ, "float8e5m2fnuz"},
+    {DType::UINT4, "uint4"},
     {DType::INT4, "int4"},
 };
 
@@ -164,8 +174,8 @@ std::string Dims::to_string() const {
 
 int normalize_axis(int64_t axis, int rank, std::string_view what) {
   if (axis < -rank || axis >= rank) {
-    throw Error(Code::ATTRIBUTE, std::string(what) + " " + std::to_string(axis) + " is out of range for rank " +
-                                     std::to_string(rank));
+    throw Error(Code::ATTRIBUTE,
+                std::string(what) + " " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }

@@ -42,11 +42,11 @@ enum class DType : uint8_t {
   INT4 = 22,
 };
 
-std::string_view dtype_name(DType dtype);                       // "float32", "int4", ...
+std::string_view dtype_name(DType dtype);  // "float32", "int4", ...
 std::optional<DType> dtype_from_name(std::string_view name);
-size_t dtype_size(DType dtype);                                 // bytes per element in memory; 0 for STRING
-bool is_float(DType dtype);                                     // all floating-point types
-bool is_integer(DType dtype);                                   // signed and unsigned, not BOOL
+size_t dtype_size(DType dtype);  // bytes per element in memory; 0 for STRING
+bool is_float(DType dtype);      // all floating-point types
+bool is_integer(DType dtype);    // signed and unsigned, not BOOL
 bool is_signed_integer(DType dtype);
 
 // IEEE half, stored as bits. Arithmetic is done in float.

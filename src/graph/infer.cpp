@@ -1,0 +1,210 @@
+#include "graph/infer.h"
+
+#include "ops/op.h"
+
+namespace deepjit {
+
+namespace {
+
+class NodeInfer final : public InferContext {
+ public:
+  explicit NodeInfer(Node& node) : node_(node) {}
+
+  const Attributes& attrs() const override { return node_.attrs; }
+  int num_inputs() const override { return static_cast<int>(node_.inputs.size()); }
+  bool has_input(int i) const override { return i >= 0 && node_.input(static_cast<size_t>(i)) != nullptr; }
+  const TensorType& input(int i) const override {
+    check_internal(has_input(i), "shape rule of " + node_.op + " reads an omitted input");
+    return node_.inputs[static_cast<size_t>(i)]->type;
+  }
+  const Tensor* input_data(int i) const override {
+    if (!has_input(i)) return nullptr;
+    const Value* v = node_.inputs[static_cast<size_t>(i)];
+    return v->is_constant() ? &v->constant : nullptr;
+  }
+  const std::vector<Dim>* input_values(int i) const override {
+    if (!has_input(i)) return nullptr;
+    const Value* v = node_.inputs[static_cast<size_t>(i)];
+    return v->values ? &*v->values : nullptr;
+  }
+  int num_outputs() const override { return static_cast<int>(node_.outputs.size()); }
+  using InferContext::set_output;
+  void set_output(int i, TensorType type) override {
+    if (Value* v = node_.output(static_cast<size_t>(i))) v->type = std::move(type);
+  }
+  void set_output_values(int i, std::vector<Dim> values) override {
+    if (Value* v = node_.output(static_cast<size_t>(i))) v->values = std::move(values);
+  }
+  Dim fresh_dim() override { return node_.graph->fresh_dim(); }
+
+ private:
+  Node& node_;
+};
+
+// The shape that holds for both: equal dims stay, others are unknown.
+Shape merge(Graph& graph, const Shape& a, const Shape& b) {
+  if (!a.ranked() || !b.ranked() || a.rank() != b.rank()) return Shape();
+  std::vector<Dim> dims;
+  for (int i = 0; i < a.rank(); ++i) dims.push_back(a[i] == b[i] ? a[i] : graph.fresh_dim());
+  return Shape(std::move(dims));
+}
+
+void infer_if(Node& node) {
+  for (const auto& body : node.bodies) infer_types(*body);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const TensorType& a = node.bodies[0]->outputs[i]->type;
+    const TensorType& b = node.bodies[1]->outputs[i]->type;
+    if (a.dtype != b.dtype) {
+      throw Error(Code::TYPE, "output " + std::to_string(i) + " is " + std::string(dtype_name(a.dtype)) +
+                                  " in one branch and " + std::string(dtype_name(b.dtype)) + " in the other");
+    }
+    if (node.outputs[i] != nullptr) node.outputs[i]->type = {a.dtype, merge(*node.graph, a.shape, b.shape)};
+  }
+}
+
+// Values carried from one iteration to the next: body inputs [input, input + initial.size()) and body
+// outputs [output, ...). A dim that the body hands back unchanged is kept; one that may change becomes a
+// symbol of its own, and a changing rank makes the value unranked. Returns the types after any number of
+// iterations.
+std::vector<TensorType> settle_carried(Graph& body, size_t input, size_t output,
+                                       const std::vector<TensorType>& initial) {
+  std::vector<TensorType> assumed = initial;
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < assumed.size(); ++i) body.inputs[input + i]->type = assumed[i];
+    infer_types(body);
+    bool stable = true;
+    for (size_t i = 0; i < assumed.size(); ++i) {
+      const TensorType& out = body.outputs[output + i]->type;
+      if (out.dtype != assumed[i].dtype) {
+        throw Error(Code::TYPE, "carried value \"" + body.inputs[input + i]->name + "\" enters as " +
+                                    std::string(dtype_name(assumed[i].dtype)) + " and leaves as " +
+                                    std::string(dtype_name(out.dtype)));
+      }
+      if (out.shape == assumed[i].shape) continue;
+      // Round 0 frees the dims that differ; a shape that still differs afterwards is not known at all,
+      // unless only its own free symbols moved.
+      assumed[i].shape = round == 0 ? merge(body, assumed[i].shape, out.shape)
+                         : out.shape.ranked() && out.shape.rank() == assumed[i].shape.rank()
+                             ? merge(body, assumed[i].shape, out.shape)
+                             : Shape();
+      stable = false;
+    }
+    if (stable) break;
+  }
+  return assumed;
+}
+
+void infer_loop(Node& node) {
+  Graph& body = *node.bodies[0];
+  const size_t carried = body.inputs.size() - 2;
+  body.inputs[0]->type = {DType::INT64, Shape(std::vector<Dim>{})};
+  body.inputs[1]->type = {DType::BOOL, Shape(std::vector<Dim>{})};
+  std::vector<TensorType> initial;
+  for (size_t i = 0; i < carried; ++i) initial.push_back(node.inputs[2 + i]->type);
+  const std::vector<TensorType> settled = settle_carried(body, 2, 1, initial);
+  const Dim trips = node.graph->fresh_dim();
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == nullptr) continue;
+    if (i < carried) {
+      node.outputs[i]->type = settled[i];
+      continue;
+    }
+    const TensorType& out = body.outputs[1 + i]->type;
+    Shape shape;
+    if (out.shape.ranked()) {
+      std::vector<Dim> dims = {trips};
+      dims.insert(dims.end(), out.shape.dims().begin(), out.shape.dims().end());
+      shape = Shape(std::move(dims));
+    }
+    node.outputs[i]->type = {out.dtype, std::move(shape)};
+  }
+}
+
+void infer_scan(Node& node) {
+  Graph& body = *node.bodies[0];
+  const auto scans = static_cast<size_t>(node.attrs.require_int("num_scan_inputs"));
+  const size_t carried = body.inputs.size() - scans;
+  const std::vector<int64_t> in_axes = node.attrs.get_ints("scan_input_axes");
+  const std::vector<int64_t> out_axes = node.attrs.get_ints("scan_output_axes");
+  Dim length = node.graph->fresh_dim();
+  std::vector<TensorType> initial;
+  for (size_t i = 0; i < carried; ++i) initial.push_back(node.inputs[i]->type);
+  for (size_t i = 0; i < scans; ++i) {
+    const TensorType& in = node.inputs[carried + i]->type;
+    TensorType item{in.dtype, Shape()};
+    if (in.shape.ranked()) {
+      const int axis = normalize_axis(i < in_axes.size() ? in_axes[i] : 0, in.shape.rank(), "scan_input_axes");
+      std::vector<Dim> dims = in.shape.dims();
+      length = dims[static_cast<size_t>(axis)];
+      dims.erase(dims.begin() + axis);
+      item.shape = Shape(std::move(dims));
+    }
+    body.inputs[carried + i]->type = std::move(item);
+  }
+  const std::vector<TensorType> settled = settle_carried(body, 0, 0, initial);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == nullptr) continue;
+    if (i < carried) {
+      node.outputs[i]->type = settled[i];
+      continue;
+    }
+    const TensorType& out = body.outputs[i]->type;
+    Shape shape;
+    if (out.shape.ranked()) {
+      std::vector<Dim> dims = out.shape.dims();
+      const size_t k = i - carried;
+      const int axis = normalize_axis(k < out_axes.size() ? out_axes[k] : 0, out.shape.rank() + 1, "scan_output_axes");
+      dims.insert(dims.begin() + axis, length);
+      shape = Shape(std::move(dims));
+    }
+    node.outputs[i]->type = {out.dtype, std::move(shape)};
+  }
+}
+
+void check_arity(const Node& node, const OpDef& def) {
+  const int inputs = static_cast<int>(node.inputs.size());
+  const int outputs = static_cast<int>(node.outputs.size());
+  if (inputs < def.min_inputs || inputs > def.max_inputs) {
+    throw Error(Code::ARITY, "has " + std::to_string(inputs) + " inputs, expected " +
+                                 (inputs < def.min_inputs ? "at least " + std::to_string(def.min_inputs)
+                                                          : "at most " + std::to_string(def.max_inputs)));
+  }
+  if (outputs < 1 || outputs > def.max_outputs) {
+    throw Error(Code::ARITY,
+                "has " + std::to_string(outputs) + " outputs, expected 1 to " + std::to_string(def.max_outputs));
+  }
+  for (int i = 0; i < def.min_inputs; ++i) {
+    if (node.inputs[static_cast<size_t>(i)] == nullptr) {
+      throw Error(Code::ARITY, "input " + std::to_string(i) + " is required");
+    }
+  }
+}
+
+}  // namespace
+
+void infer_node(Node& node) {
+  try {
+    if (node.op == "If") return infer_if(node);
+    if (node.op == "Loop") return infer_loop(node);
+    if (node.op == "Scan") return infer_scan(node);
+    const OpDef& def = find_op(node.op);
+    check_arity(node, def);
+    for (Value* out : node.outputs) {
+      if (out != nullptr) out->values.reset();
+    }
+    NodeInfer context(node);
+    def.infer(context);
+    for (const Value* out : node.outputs) {
+      check_internal(out == nullptr || out->type.dtype != DType::UNDEFINED, "shape rule left an output without type");
+    }
+  } catch (const Error& e) {
+    if (!node.bodies.empty()) throw;  // an inner node is named already
+    throw e.with_prefix("node \"" + node.name + "\" (" + node.op + "): ");
+  }
+}
+
+void infer_types(Graph& graph) {
+  for (const auto& node : graph.nodes()) infer_node(*node);
+}
+
+}  // namespace deepjit
