@@ -1,0 +1,181 @@
+"""Runs ONNX's own node tests (those of the installed onnx package) through deepjit and keeps account of each.
+
+usage: run_nodes.py [-k TEXT] [--workers N] [--report FILE] [--update]
+A test passes, fails, is unsupported (refused with a clean error) or crashes. Each that does not pass must stand in
+tests/known_failures/node_tests.txt with its code; an entry that passes is stale. Both make the exit code 1.
+"""
+
+import argparse
+import importlib.util
+import multiprocessing
+import signal
+import sys
+import time
+from collections import Counter
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+import worker
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KNOWN = ROOT / "tests" / "known_failures" / "node_tests.txt"
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
+TIMEOUT_S = 60.0
+
+HEADER = """\
+# ONNX node tests that do not pass, each with its error code (0: wrong values or no clean error) and the reason.
+# Written by: tests/nodes/run_nodes.py --update
+"""
+
+
+class Outcome(NamedTuple):
+    status: str  # passed, failed, unsupported, crashed
+    code: int
+    reason: str
+
+
+class Worker:
+    """One child process that runs tests; replaced when it dies or hangs."""
+
+    def __init__(self):
+        self.start()
+
+    def start(self):
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=worker.serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.test: Path | None = None
+
+    def give(self, test: Path):
+        self.test, self.since = test, time.monotonic()
+        self.connection.send(str(test))
+
+    def hangs(self) -> bool:
+        return self.test is not None and time.monotonic() - self.since > TIMEOUT_S
+
+    def result(self) -> Outcome:
+        try:
+            return Outcome(*self.connection.recv())
+        except (EOFError, ConnectionError):
+            self.process.join()
+            code = self.process.exitcode or 0
+            name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            self.start()
+            return Outcome("crashed", 0, name)
+
+    def kill(self) -> Outcome:
+        self.process.kill()
+        self.process.join()
+        self.start()
+        return Outcome("crashed", 0, f"no answer after {TIMEOUT_S:.0f} s")
+
+    def close(self):
+        self.connection.send(None)
+        self.process.join(10)
+
+
+def progress(done: int, total: int, since: float):
+    if sys.stderr.isatty() or done % 200 == 0 or done == total:
+        end = "\r" if sys.stderr.isatty() and done < total else "\n"
+        print(f"node tests {done}/{total}, {time.monotonic() - since:.0f} s", end=end, file=sys.stderr, flush=True)
+
+
+def run_tests(tests: list[Path], workers: int) -> dict[str, Outcome]:
+    outcomes: dict[str, Outcome] = {}
+    queue = list(reversed(tests))
+    pool = [Worker() for _ in range(min(workers, len(tests)))]
+    since = time.monotonic()
+    for each in pool:
+        each.give(queue.pop())
+    while len(outcomes) < len(tests):
+        ready = wait([w.connection for w in pool if w.test], timeout=1.0)
+        for each in pool:
+            if each.test is None or not (each.connection in ready or each.hangs()):
+                continue
+            test = each.test
+            outcomes[test.name] = each.result() if each.connection in ready else each.kill()
+            each.test = None
+            progress(len(outcomes), len(tests), since)
+            if queue:
+                each.give(queue.pop())
+    for each in pool:
+        each.close()
+    return dict(sorted(outcomes.items()))
+
+
+def read_known(path: Path = KNOWN) -> dict[str, int]:
+    known = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line and not line.startswith("#"):
+                name, code, _ = line.split(maxsplit=2)
+                known[name] = int(code.lstrip("E"))
+    return known
+
+
+def lines_of(outcomes: dict[str, Outcome]) -> list[str]:
+    """One line for each test that did not pass; machine paths never get in."""
+    width = max((len(n) for n, o in outcomes.items() if o.status != "passed"), default=0)
+    text = []
+    for name, o in outcomes.items():
+        if o.status != "passed":
+            reason = o.reason.encode("ascii", "replace").decode().replace(str(DATA) + "/", "")
+            text.append(f"{name:<{width}} E{o.code:03d} {o.status}: {reason}")
+    return text
+
+
+def surprises(outcomes: dict[str, Outcome], known: dict[str, int]) -> list[str]:
+    """What differs from the list of known failures, one line each."""
+    found = []
+    for name, o in outcomes.items():
+        if o.status == "passed":
+            if name in known:
+                found.append(f"{name}: passes now, its entry is stale")
+        elif o.status == "crashed":
+            found.append(f"{name}: crashed: {o.reason}")
+        elif name not in known:
+            found.append(f"{name}: {o.status} [E{o.code:03d}] {o.reason}")
+        elif known[name] != o.code:
+            found.append(f"{name}: E{o.code:03d}, its entry says E{known[name]:03d}: {o.reason}")
+    return found
+
+
+def select(text: str | None) -> list[Path]:
+    return [f for f in sorted(DATA.iterdir()) if (f / "model.onnx").exists() and (not text or text in f.name)]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-k", help="only tests whose name contains this text")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--report", type=Path, default=ROOT / "build" / "node_tests.txt", help="each non-pass, a line")
+    parser.add_argument("--update", action="store_true", help="rewrite the list of known failures")
+    args = parser.parse_args(argv)
+    if importlib.util.find_spec("deepjit") is None:
+        parser.error("deepjit cannot be imported: run ./dev build, and this script with ./dev python")
+    tests = select(args.k)
+    if not tests:
+        parser.error(f"no test in {DATA} matches")
+    outcomes = run_tests(tests, args.workers)
+    args.report.parent.mkdir(parents=True, exist_ok=True)
+    args.report.write_text("\n".join(lines_of(outcomes)) + "\n")
+    count = Counter(o.status for o in outcomes.values())
+    print(", ".join(f"{s} {count[s]}" for s in ("passed", "failed", "unsupported", "crashed")))
+    if args.update:
+        if args.k:
+            parser.error("--update needs all tests, not a selection")
+        KNOWN.write_text(HEADER + "\n".join(lines_of(outcomes)) + "\n")
+    found = surprises(outcomes, read_known())
+    for line in found[:50]:
+        print(line)
+    if len(found) > 50:
+        print(f"and {len(found) - 50} more; all non-passes are in {args.report}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
