@@ -1,0 +1,23 @@
+"""The documents made from the code are up to date."""
+
+import re
+
+import gen_docs
+
+
+def test_made_documents_are_up_to_date():
+    assert gen_docs.out_of_date() == [], "run: ./dev python tools/gen_docs.py"
+
+
+def test_every_error_of_the_table_has_a_row():
+    header = (gen_docs.ROOT / "src/base/error.h").read_text()
+    entries = gen_docs.ENTRY.findall(header)
+    assert len(entries) == len(re.findall(r"\bX\(\d", header))
+    page = gen_docs.errors_page(header)
+    for number, name, _ in entries:
+        assert f"| E{number} | {name} |" in page
+
+
+def test_error_numbers_are_unique():
+    numbers = [number for number, _, _ in gen_docs.ENTRY.findall((gen_docs.ROOT / "src/base/error.h").read_text())]
+    assert len(numbers) == len(set(numbers))
