@@ -3,6 +3,7 @@
 import re
 
 import gen_docs
+from repo import project_files
 
 
 def test_made_documents_are_up_to_date():
@@ -21,3 +22,12 @@ def test_every_error_of_the_table_has_a_row():
 def test_error_numbers_are_unique():
     numbers = [number for number, _, _ in gen_docs.ENTRY.findall((gen_docs.ROOT / "src/base/error.h").read_text())]
     assert len(numbers) == len(set(numbers))
+
+
+def test_links_between_documents_lead_somewhere():
+    broken = []
+    for page in (file for file in project_files() if file.suffix == ".md"):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (gen_docs.ROOT / page).read_text()):
+            if not (gen_docs.ROOT / page.parent / target).exists():
+                broken.append(f"{page}: {target}")
+    assert broken == []
