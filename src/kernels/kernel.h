@@ -1,0 +1,81 @@
+// Tactic providers: who can run a step, and how.
+//
+// A provider has two sides. The build side (offer.cpp, linked into the compiler) says which tactics it
+// offers for a step at concrete shapes, and packs constants for one. The run side (launch.cpp, linked into
+// the runtime) turns a step and a tactic into a Kernel for concrete shapes. A Kernel is bound to shapes and
+// operands' sizes, never to addresses, and is used by one thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "program/program.h"
+
+namespace deepjit {
+
+// A step at concrete shapes. Omitted operands have dtype UNDEFINED.
+struct StepShape {
+  const Step* step = nullptr;
+  std::vector<TensorDesc> inputs;
+  std::vector<TensorDesc> outputs;
+  std::vector<const Tensor*> constants;  // per input: its constant data, or nullptr
+  int threads = 1;
+};
+
+// Addresses for one launch, one per input and output of the step (nullptr for omitted ones).
+struct KernelArgs {
+  void* const* inputs = nullptr;
+  void* const* outputs = nullptr;
+  void* scratch = nullptr;   // scratch_bytes() bytes, 64-byte aligned
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual size_t scratch_bytes() const { return 0; }
+  // Throws Error for bad data (INDEX_RANGE). Must not allocate.
+  virtual void run(const KernelArgs& args) = 0;
+};
+
+// The run side of a provider.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  virtual std::string name() const = 0;
+  // A kernel for the step at these shapes, or nullptr when this tactic cannot run there (the caller then
+  // uses the reference). Packed operands that do not fit the new shape are repacked inside.
+  virtual std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const = 0;
+  // A packed operand back in its plain ONNX layout.
+  virtual Tensor unpack(const PackedOperand& packed, const TensorDesc& plain) const = 0;
+};
+
+// What a provider answers at build.
+struct Offer {
+  std::vector<Tactic> tactics;   // without packed operands
+  std::string reason;            // why there are none
+};
+
+// The build side of a provider.
+class Offerer {
+ public:
+  virtual ~Offerer() = default;
+  virtual std::string name() const = 0;
+  virtual Offer offer(const StepShape& shape) const = 0;
+  // Fills tactic.packed from shape.constants.
+  virtual void pack(const StepShape& shape, Tactic& tactic) const = 0;
+};
+
+// The lists; each provider is one line in launchers.cpp and one in offerers.cpp.
+const std::vector<const Launcher*>& launchers();
+const Launcher* find_launcher(const std::string& name);
+const std::vector<const Offerer*>& offerers();
+
+// One line a provider.
+const Launcher& reference_launcher();
+const Launcher& onednn_launcher();
+const Offerer& reference_offerer();
+const Offerer& onednn_offerer();
+
+}  // namespace deepjit
