@@ -1,0 +1,14 @@
+// The list of build-side providers. It stands in this folder because src/kernels/*.cpp is the runtime's.
+#include "kernels/kernel.h"
+
+namespace deepjit {
+
+const std::vector<const Offerer*>& offerers() {
+  static const std::vector<const Offerer*> list = {
+      &reference_offerer(),
+      &onednn_offerer(),
+  };
+  return list;
+}
+
+}  // namespace deepjit
