@@ -1,5 +1,5 @@
 # The ONNX schema of the pinned onnx package, compiled by protoc, as deepjit_onnx_proto.
-file(GLOB ONNX_PROTO_SOURCE ${DEEPJIT_VENV}/lib/python3*/site-packages/onnx/onnx-ml.proto)
+file(GLOB ONNX_PROTO_SOURCE ${DEEPJIT_VENV}/lib/python3*/*-packages/onnx/onnx-ml.proto)
 if(NOT ONNX_PROTO_SOURCE)
   message(FATAL_ERROR "onnx-ml.proto not found in ${DEEPJIT_VENV}; run ./dev setup")
 endif()

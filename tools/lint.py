@@ -87,9 +87,9 @@ def tidy_sources(lines: dict[str, list[list[int]]], database: Path) -> list[str]
 
 
 def run_tidy(files: list[str], line_filter: str, database: Path) -> tuple[bool, str, int]:
-    """Runs clang-tidy file by file within the time budget; (clean, findings, files looked at)."""
+    """Runs clang-tidy file by file within the time budget; (no errors, findings, files looked at)."""
     deadline = time.monotonic() + TIDY_BUDGET_S
-    waiting, running, findings, looked = list(files), [], [], 0
+    waiting, running, findings, looked, ok = list(files), [], [], 0, True
     base = ["clang-tidy", "--quiet", f"-p={database.parent}", f"-line-filter={line_filter}"]
     while waiting or running:
         while waiting and len(running) < TIDY_JOBS and time.monotonic() < deadline:
@@ -108,9 +108,10 @@ def run_tidy(files: list[str], line_filter: str, database: Path) -> tuple[bool, 
             waiting = []
             continue
         looked += 1
-        if process.returncode != 0:
+        ok = ok and process.returncode == 0
+        if process.returncode != 0 or "warning:" in output:
             findings.append(output.strip() or f"clang-tidy failed on {process.args[-1]}")
-    return not findings, "\n".join(findings), looked
+    return ok, "\n".join(findings), looked
 
 
 def clang_tidy(base: str) -> tuple[bool, str]:
