@@ -123,6 +123,14 @@ void Graph::clear_inputs(Node* node) {
   node->inputs.clear();
 }
 
+void Graph::drop_output(Node* node, size_t i) {
+  Value* gone = node->outputs[i];
+  if (gone == nullptr) return;
+  check_internal(gone->users.empty() && !is_output(gone), "graph: dropping an output that is read");
+  node->outputs[i] = nullptr;
+  std::erase_if(values_, [&](const auto& v) { return v.get() == gone; });
+}
+
 namespace {
 
 void replace_outputs(Graph& graph, Value* from, Value* to) {

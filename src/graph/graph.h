@@ -87,6 +87,8 @@ class Graph {
   void set_input(Node* node, size_t i, Value* value);
   void add_input_to(Node* node, Value* value);  // appends an input slot
   void clear_inputs(Node* node);
+  // Destroys an output that nobody reads; its slot becomes nullptr (an omitted output).
+  void drop_output(Node* node, size_t i);
   // Makes every reader of `from` (nodes here and in nested bodies, and outputs of graphs) read `to`.
   static void replace_all_uses(Value* from, Value* to);
   // Removes a node whose outputs nobody reads. Its outputs are destroyed.
