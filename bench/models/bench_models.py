@@ -26,7 +26,8 @@ import sides  # noqa: E402
 
 COLUMNS = (
     f"{'model':<17}{'thr':>4} | {'ours p50':>9}{'p95':>9}{'cpu':>9} | {'ort p50':>9}{'p95':>9}{'cpu':>9} |"
-    f" {'ratio':>6} {'(low..high)':<13} | {'ready ms':>9}{'ort':>8} | {'build s':>8} | {'MiB':>6}{'ort':>7} | {'max diff':>9}"
+    f" {'ratio':>6} {'(low..high)':<13} | {'ready ms':>9}{'ort':>8} | {'build s':>8} | {'MiB':>6}{'ort':>7}"
+    f" | {'max diff':>9}"
 )
 
 

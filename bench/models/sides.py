@@ -118,7 +118,7 @@ def fresh(
 
 
 def start_times(model: str, engine: str, threads: int, feeds_path: str, repeats: int) -> dict[str, float]:
-    """Median seconds until ready: ONNX Runtime's session against deepjit's saved engine, in turn, each process fresh."""
+    """Median seconds until ready, ONNX Runtime's session and deepjit's saved engine in turn, each process fresh."""
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     for _ in range(repeats):
         seconds["onnxruntime"].append(fresh("onnxruntime", "create", model, threads, feeds_path)["seconds"])

@@ -64,9 +64,7 @@ def print_table(reader: pipeline.Reader, picture, det: str, rec: str, threads: i
             name, model, feeds, ranges, threads, progress
         ):
             loaded = f"{load * 1e3:.1f} ms" if load is not None else "-"
-            print(
-                f"{name:<12}{side:<14}{build * 1e3:>7.0f} ms{loaded:>10}{timing.p50_ms:>7.2f} ms{timing.p95_ms:>7.2f} ms"
-                f"{speed:>8}{memory / 2**20:>7.1f} MiB{difference:>10}",
-                flush=True,
-            )
+            times = f"{loaded:>10}{timing.p50_ms:>7.2f} ms{timing.p95_ms:>7.2f} ms"
+            rest = f"{speed:>8}{memory / 2**20:>7.1f} MiB{difference:>10}"
+            print(f"{name:<12}{side:<14}{build * 1e3:>7.0f} ms{times}{rest}", flush=True)
         print(f"{'':<12}input {shape}")
