@@ -1,0 +1,186 @@
+// Drivers for pointwise loops: one for unary ops, one for two broadcast operands, one for three.
+//
+// A BroadcastPlan turns N operand shapes and an output shape into few dims: dims of size 1 vanish and
+// neighbours with the same pattern merge, so "same shape", "one scalar" and "bias over a row" become one
+// flat loop. Ops supply a scalar lambda over compute types (float for float16); the inner loops are plain
+// enough for the compiler to vectorize. An output may be exactly one operand's memory.
+#pragma once
+
+#include <array>
+#include <type_traits>
+
+#include "base/visit.h"
+#include "ops/common.h"
+
+namespace deepjit {
+
+struct BroadcastPlan {
+  static constexpr int kMaxOperands = 3;
+  int rank = 0;  // at least 1
+  std::array<int64_t, kMaxRank> dims{};
+  std::array<std::array<int64_t, kMaxRank>, kMaxOperands> strides{};  // in elements; 0 where broadcast
+
+  int64_t inner() const { return dims[static_cast<size_t>(rank - 1)]; }
+  // 1 or 0: how operand k moves along the inner dim.
+  bool moves(int k) const { return strides[static_cast<size_t>(k)][static_cast<size_t>(rank - 1)] != 0; }
+  bool empty() const;
+};
+
+// Operand shapes must broadcast to `out`.
+BroadcastPlan make_broadcast_plan(const Dims& out, std::initializer_list<const Dims*> operands);
+
+// Calls row(output offset, {operand offsets}) for each inner row, in order.
+template <typename Row>
+void for_each_row(const BroadcastPlan& plan, Row&& row) {
+  if (plan.empty()) return;
+  std::array<int64_t, kMaxRank> index{};
+  std::array<int64_t, BroadcastPlan::kMaxOperands> at{};
+  int64_t out = 0;
+  while (true) {
+    row(out, at);
+    out += plan.inner();
+    int d = plan.rank - 2;
+    for (; d >= 0; --d) {
+      const auto u = static_cast<size_t>(d);
+      for (size_t k = 0; k < at.size(); ++k) at[k] += plan.strides[k][u];
+      if (++index[u] < plan.dims[u]) break;
+      for (size_t k = 0; k < at.size(); ++k) at[k] -= plan.strides[k][u] * plan.dims[u];
+      index[u] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// 8-bit wrap-around and friends without undefined behaviour.
+template <typename T>
+struct WrapType {
+  using type = T;
+};
+template <typename T>
+  requires std::is_integral_v<T>
+struct WrapType<T> {
+  using type = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+};
+template <typename T>
+using wrap_t = typename WrapType<T>::type;
+
+// The float types have a second copy of each loop for AVX2, taken where the processor has it. No FMA: the
+// same model gives the same bits on both.
+bool cpu_has_avx2();
+template <typename T>
+constexpr bool kWideLoop = std::is_same_v<T, float>;
+
+namespace pointwise_detail {
+
+template <typename Out, typename In, typename F>
+[[gnu::always_inline]] inline void unary_loop(Out* out, const In* in, int64_t n, const F& f) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(load_as_compute(in[i])));
+}
+template <typename Out, typename In, typename F>
+[[gnu::target("avx2"), gnu::noinline]] void unary_wide(Out* out, const In* in, int64_t n, const F& f) {
+  unary_loop(out, in, n, f);
+}
+
+template <bool kMoveA, bool kMoveB, typename Out, typename A, typename B, typename F>
+[[gnu::always_inline]] inline void binary_loop(Out* out, const A* a, const B* b, int64_t n, const F& f) {
+  const auto a0 = load_as_compute(a[0]);
+  const auto b0 = load_as_compute(b[0]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = static_cast<Out>(f(kMoveA ? load_as_compute(a[i]) : a0, kMoveB ? load_as_compute(b[i]) : b0));
+  }
+}
+template <bool kMoveA, bool kMoveB, typename Out, typename A, typename B, typename F>
+[[gnu::target("avx2"), gnu::noinline]] void binary_wide(Out* out, const A* a, const B* b, int64_t n, const F& f) {
+  binary_loop<kMoveA, kMoveB>(out, a, b, n, f);
+}
+
+template <bool kMoveA, bool kMoveB, typename Out, typename A, typename B, typename F>
+void binary_rows(const BroadcastPlan& plan, Out* out, const A* a, const B* b, const F& f) {
+  const int64_t n = plan.inner();
+  [[maybe_unused]] const bool wide = cpu_has_avx2();
+  for_each_row(plan, [&](int64_t o, const auto& at) {
+    if constexpr (kWideLoop<A> && kWideLoop<B>) {
+      if (wide) return binary_wide<kMoveA, kMoveB>(out + o, a + at[0], b + at[1], n, f);
+    }
+    binary_loop<kMoveA, kMoveB>(out + o, a + at[0], b + at[1], n, f);
+  });
+}
+
+}  // namespace pointwise_detail
+
+// out[i] = f(in[i])
+template <typename Out, typename In, typename F>
+void map_unary(Out* out, const In* in, int64_t n, const F& f) {
+  if constexpr (kWideLoop<In>) {
+    if (cpu_has_avx2()) return pointwise_detail::unary_wide(out, in, n, f);
+  }
+  pointwise_detail::unary_loop(out, in, n, f);
+}
+
+// out = f(a, b), both broadcast as the plan says.
+template <typename Out, typename A, typename B, typename F>
+void map_binary(const BroadcastPlan& plan, Out* out, const A* a, const B* b, const F& f) {
+  using namespace pointwise_detail;
+  if (plan.empty()) return;
+  if (plan.moves(0) && plan.moves(1)) return binary_rows<true, true>(plan, out, a, b, f);
+  if (plan.moves(0)) return binary_rows<true, false>(plan, out, a, b, f);
+  if (plan.moves(1)) return binary_rows<false, true>(plan, out, a, b, f);
+  binary_rows<false, false>(plan, out, a, b, f);
+}
+
+// The shape of input i and of input j broadcast together.
+inline Dims broadcast_pair(const EvalContext& ctx, int i = 0, int j = 1) {
+  return broadcast_dims(ctx.dims(i), ctx.dims(j));
+}
+
+// evaluate for a unary op on one element type; Out is the output's type in memory.
+template <typename Out, typename In, typename F>
+void eval_unary(EvalContext& ctx, DType out_dtype, const F& f) {
+  const TensorView out = ctx.output(0, out_dtype, ctx.dims(0));
+  map_unary(out.as<Out>(), ctx.data<In>(0), out.count(), f);
+}
+
+// evaluate for a binary op with broadcasting.
+template <typename Out, typename A, typename B, typename F>
+void eval_binary(EvalContext& ctx, DType out_dtype, const F& f) {
+  const Dims dims = broadcast_pair(ctx);
+  const TensorView out = ctx.output(0, out_dtype, dims);
+  const BroadcastPlan plan = make_broadcast_plan(dims, {&ctx.dims(0), &ctx.dims(1)});
+  map_binary(plan, out.as<Out>(), ctx.data<A>(0), ctx.data<B>(1), f);
+}
+
+// A unary op of one floating-point type in and out: f maps compute types.
+template <typename F>
+OpDef float_unary_op(std::string name, F f) {
+  auto infer = [name](InferContext& ctx) {
+    expect_compute_float(ctx, name, 0);
+    infer_like_input(ctx);
+  };
+  auto evaluate = [name, f](EvalContext& ctx) {
+    visit_float(ctx.dtype(0), name, [&]<typename T>() { eval_unary<T, T>(ctx, ctx.dtype(0), f); });
+  };
+  return {.name = name, .infer = infer, .evaluate = evaluate, .pointwise = true};
+}
+
+// The same for any numeric type.
+template <typename F>
+OpDef numeric_unary_op(std::string name, F f) {
+  auto infer = [name](InferContext& ctx) {
+    expect_numeric(ctx, name, 0);
+    infer_like_input(ctx);
+  };
+  auto evaluate = [name, f](EvalContext& ctx) {
+    visit_numeric(ctx.dtype(0), name, [&]<typename T>() { eval_unary<T, T>(ctx, ctx.dtype(0), f); });
+  };
+  return {.name = name, .infer = infer, .evaluate = evaluate, .pointwise = true};
+}
+
+// Computes output 0's known values element by element from those of inputs 0 and 1 (a scalar repeats).
+// `f` returns nothing where it cannot say; then no values are set.
+void propagate_binary_values(InferContext& ctx,
+                             const std::function<std::optional<Dim>(const Dim&, const Dim&)>& f);
+void propagate_unary_values(InferContext& ctx, const std::function<std::optional<Dim>(const Dim&)>& f);
+
+}  // namespace deepjit
