@@ -10,10 +10,10 @@ namespace {
 struct Format {
   int mantissa_bits;
   int bias;
-  uint8_t largest;      // bits of the largest finite magnitude
-  bool has_infinity;    // E5M2 only
-  bool unsigned_zero;   // the FNUZ formats: 0x80 is NaN, there is no -0
-  uint8_t nan;          // for a positive NaN
+  uint8_t largest;     // bits of the largest finite magnitude
+  bool has_infinity;   // E5M2 only
+  bool unsigned_zero;  // the FNUZ formats: 0x80 is NaN, there is no -0
+  uint8_t nan;         // for a positive NaN
 };
 
 Format format_of(DType dtype) {

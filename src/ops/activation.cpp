@@ -43,9 +43,7 @@ auto make_celu(const Attributes& attrs) {
 }
 
 auto make_thresholded_relu(const Attributes& attrs) {
-  return [alpha = attrs.get_float("alpha", 1.0f)](auto x) {
-    return x > alpha ? x : x != x ? x : decltype(x)(0);
-  };
+  return [alpha = attrs.get_float("alpha", 1.0f)](auto x) { return x > alpha ? x : x != x ? x : decltype(x)(0); };
 }
 
 auto make_hard_sigmoid(const Attributes& attrs) {
@@ -138,8 +136,8 @@ void infer_prelu(InferContext& ctx) {
 void evaluate_prelu(EvalContext& ctx) {
   const Dims& dims = ctx.dims(0);
   if (broadcast_pair(ctx) != dims) {
-    throw Error(Code::SHAPE_MISMATCH, "PRelu: slope " + ctx.dims(1).to_string() + " does not broadcast to input " +
-                                          dims.to_string());
+    throw Error(Code::SHAPE_MISMATCH,
+                "PRelu: slope " + ctx.dims(1).to_string() + " does not broadcast to input " + dims.to_string());
   }
   const TensorView out = ctx.output(0, ctx.dtype(0), dims);
   const BroadcastPlan plan = make_broadcast_plan(dims, {&dims, &ctx.dims(1)});
@@ -157,7 +155,8 @@ void infer_clip(InferContext& ctx) {
     if (!ctx.has_input(i)) continue;
     expect_same_type(ctx, "Clip", i, 0);
     const Shape& shape = ctx.shape(i);
-    if (shape.ranked() && shape.rank() != 0 && !(shape.rank() == 1 && !(shape[0].is_const() && shape[0].value() != 1))) {
+    if (shape.ranked() && shape.rank() != 0 &&
+        !(shape.rank() == 1 && !(shape[0].is_const() && shape[0].value() != 1))) {
       throw Error(Code::SHAPE_MISMATCH, "Clip: min and max must be scalars, got " + shape.to_string());
     }
   }

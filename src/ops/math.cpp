@@ -47,10 +47,10 @@ using WhereRow = void (*)(T*, const uint8_t*, const T*, const T*, int64_t);
 
 template <typename T>
 WhereRow<T> choose_row(const BroadcastPlan& plan) {
-  constexpr WhereRow<T> kRows[8] = {
-      where_row<false, false, false, T>, where_row<false, false, true, T>, where_row<false, true, false, T>,
-      where_row<false, true, true, T>,   where_row<true, false, false, T>, where_row<true, false, true, T>,
-      where_row<true, true, false, T>,   where_row<true, true, true, T>};
+  constexpr WhereRow<T> kRows[8] = {where_row<false, false, false, T>, where_row<false, false, true, T>,
+                                    where_row<false, true, false, T>,  where_row<false, true, true, T>,
+                                    where_row<true, false, false, T>,  where_row<true, false, true, T>,
+                                    where_row<true, true, false, T>,   where_row<true, true, true, T>};
   return kRows[(plan.moves(0) ? 4 : 0) + (plan.moves(1) ? 2 : 0) + (plan.moves(2) ? 1 : 0)];
 }
 
@@ -63,7 +63,7 @@ void evaluate_where(EvalContext& ctx) {
     const WhereRow<T> row = choose_row<T>(plan);
     const T* x = ctx.data<T>(1);
     const T* y = ctx.data<T>(2);
-    for_each_row(plan, [&](int64_t o, const auto& at) {
+    for_each_row(plan, [&](int64_t o, const RowOffsets& at) {
       row(out.as<T>() + o, condition + at[0], x + at[1], y + at[2], plan.inner());
     });
   };

@@ -62,6 +62,8 @@ struct MulScalar {
 
 struct DivScalar {
   template <typename T>
+  static constexpr bool kCompact = std::is_integral_v<T>;
+  template <typename T>
   T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0) return 0;
@@ -77,6 +79,8 @@ struct DivScalar {
 
 // The remainder with the sign of the divisor (Python's %).
 struct FloorModScalar {
+  template <typename>
+  static constexpr bool kCompact = true;
   template <typename T>
   T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
@@ -97,6 +101,8 @@ struct FloorModScalar {
 
 // The remainder with the sign of the dividend (C's fmod).
 struct TruncModScalar {
+  template <typename>
+  static constexpr bool kCompact = true;
   template <typename T>
   T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
@@ -159,6 +165,17 @@ T int_pow(T base, int64_t exponent) {
   return static_cast<T>(result);
 }
 
+struct PowScalar {
+  template <typename>
+  static constexpr bool kCompact = true;
+  float operator()(float a, float b) const { return std::pow(a, b); }
+  double operator()(double a, double b) const { return std::pow(a, b); }
+  int32_t operator()(int32_t a, int64_t b) const { return int_pow(a, b); }
+  int64_t operator()(int64_t a, int64_t b) const { return int_pow(a, b); }
+  int32_t operator()(int32_t a, double b) const { return float_to_int<int32_t>(std::pow(a, b)); }
+  int64_t operator()(int64_t a, double b) const { return float_to_int<int64_t>(std::pow(static_cast<double>(a), b)); }
+};
+
 // Exponents that need no pow call.
 template <typename T>
 bool pow_by_small_constant(const TensorView& out, const T* x, double exponent) {
@@ -191,17 +208,16 @@ void float_pow(EvalContext& ctx, const Dims& dims, const TensorView& out) {
       pow_by_small_constant(out, ctx.data<T>(0), static_cast<double>(exponents[0]))) {
     return;
   }
-  map_binary(plan, out.as<T>(), ctx.data<T>(0), exponents, [](C a, C b) { return std::pow(a, b); });
+  map_binary(plan, out.as<T>(), ctx.data<T>(0), exponents, PowScalar());
 }
 
 template <typename T>
 void integer_pow(EvalContext& ctx, const Dims& dims, const TensorView& out) {
   const BroadcastPlan plan = make_broadcast_plan(dims, {&ctx.dims(0), &ctx.dims(1)});
   if (is_integer(ctx.dtype(1))) {
-    map_binary(plan, out.as<T>(), ctx.data<T>(0), exponent_as<int64_t>(ctx), int_pow<T>);
+    map_binary(plan, out.as<T>(), ctx.data<T>(0), exponent_as<int64_t>(ctx), PowScalar());
   } else {
-    map_binary(plan, out.as<T>(), ctx.data<T>(0), exponent_as<double>(ctx),
-               [](T a, double b) { return float_to_int<T>(std::pow(static_cast<double>(a), b)); });
+    map_binary(plan, out.as<T>(), ctx.data<T>(0), exponent_as<double>(ctx), PowScalar());
   }
 }
 
@@ -224,6 +240,17 @@ void infer_pow(InferContext& ctx) {
 
 // ---- BitShift -------------------------------------------------------------------------------------
 
+template <bool kLeft>
+struct ShiftScalar {
+  template <typename>
+  static constexpr bool kCompact = true;
+  template <typename T>
+  T operator()(T a, T b) const {
+    if (b >= sizeof(T) * 8) return 0;
+    return static_cast<T>(kLeft ? static_cast<wrap_t<T>>(a) << b : static_cast<wrap_t<T>>(a) >> b);
+  }
+};
+
 bool shifts_left(const Attributes& attrs) {
   const std::string direction = attrs.get_string("direction", "");
   if (direction != "LEFT" && direction != "RIGHT") {
@@ -242,11 +269,8 @@ void infer_bit_shift(InferContext& ctx) {
 void evaluate_bit_shift(EvalContext& ctx) {
   const bool left = shifts_left(ctx.attrs());
   visit_storage(ctx.dtype(0), [&]<typename T>() {
-    constexpr T kBits = sizeof(T) * 8;
-    auto shl = [](T a, T b) { return b >= kBits ? T(0) : static_cast<T>(static_cast<wrap_t<T>>(a) << b); };
-    auto shr = [](T a, T b) { return b >= kBits ? T(0) : static_cast<T>(a >> b); };
-    if (left) return eval_binary<T, T, T>(ctx, ctx.dtype(0), shl);
-    eval_binary<T, T, T>(ctx, ctx.dtype(0), shr);
+    if (left) return eval_binary<T, T, T>(ctx, ctx.dtype(0), ShiftScalar<true>());
+    eval_binary<T, T, T>(ctx, ctx.dtype(0), ShiftScalar<false>());
   });
 }
 
@@ -262,12 +286,14 @@ OpDef pair_op(std::string name, void (*infer)(InferContext&), void (*evaluate)(E
 }  // namespace
 
 void add_binary_math_ops(OpRegistry& registry) {
-  registry.add(wrapping_op("Add", [](const Dim& a, const Dim& b) { return std::optional(a + b); }, AddScalar()));
-  registry.add(wrapping_op("Sub", [](const Dim& a, const Dim& b) { return std::optional(a - b); }, SubScalar()));
-  registry.add(wrapping_op("Mul", [](const Dim& a, const Dim& b) { return std::optional(a * b); }, MulScalar()));
+  registry.add(wrapping_op(
+      "Add", [](const Dim& a, const Dim& b) { return std::optional(a + b); }, AddScalar()));
+  registry.add(wrapping_op(
+      "Sub", [](const Dim& a, const Dim& b) { return std::optional(a - b); }, SubScalar()));
+  registry.add(wrapping_op(
+      "Mul", [](const Dim& a, const Dim& b) { return std::optional(a * b); }, MulScalar()));
   registry.add(arithmetic_op("Div", div_values, [](EvalContext& ctx) {
-    visit_numeric(ctx.dtype(0), "Div",
-                  [&]<typename T>() { eval_binary<T, T, T>(ctx, ctx.dtype(0), DivScalar()); });
+    visit_numeric(ctx.dtype(0), "Div", [&]<typename T>() { eval_binary<T, T, T>(ctx, ctx.dtype(0), DivScalar()); });
   }));
   registry.add(pair_op("Mod", infer_mod, evaluate_mod));
   registry.add(pair_op("Pow", infer_pow, evaluate_pow));

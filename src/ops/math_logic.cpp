@@ -61,7 +61,7 @@ void equal_strings(EvalContext& ctx) {
   const BroadcastPlan plan = make_broadcast_plan(dims, {&ctx.dims(0), &ctx.dims(1)});
   const std::string* a = ctx.data<std::string>(0);
   const std::string* b = ctx.data<std::string>(1);
-  for_each_row(plan, [&](int64_t o, const auto& at) {
+  for_each_row(plan, [&](int64_t o, const RowOffsets& at) {
     for (int64_t i = 0; i < plan.inner(); ++i) {
       out[o + i] = a[at[0] + (plan.moves(0) ? i : 0)] == b[at[1] + (plan.moves(1) ? i : 0)];
     }
@@ -137,9 +137,7 @@ OpDef logic_op(std::string name, F f) {
     });
   };
   auto evaluate = [f](EvalContext& ctx) {
-    auto on_bools = [f](uint8_t a, uint8_t b) {
-      return f(static_cast<uint8_t>(a != 0), static_cast<uint8_t>(b != 0));
-    };
+    auto on_bools = [f](uint8_t a, uint8_t b) { return f(static_cast<uint8_t>(a != 0), static_cast<uint8_t>(b != 0)); };
     eval_binary<uint8_t, uint8_t, uint8_t>(ctx, DType::BOOL, on_bools);
   };
   return pair_op(name, infer, evaluate);

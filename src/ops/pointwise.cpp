@@ -35,6 +35,26 @@ BroadcastPlan make_broadcast_plan(const Dims& out, std::initializer_list<const D
   return plan;
 }
 
+void walk_rows(const BroadcastPlan& plan, void (*row)(void*, int64_t, const RowOffsets&), void* state) {
+  if (plan.empty()) return;
+  std::array<int64_t, kMaxRank> index{};
+  RowOffsets at{};
+  int64_t out = 0;
+  while (true) {
+    row(state, out, at);
+    out += plan.inner();
+    int d = plan.rank - 2;
+    for (; d >= 0; --d) {
+      const auto u = static_cast<size_t>(d);
+      for (size_t k = 0; k < at.size(); ++k) at[k] += plan.strides[k][u];
+      if (++index[u] < plan.dims[u]) break;
+      for (size_t k = 0; k < at.size(); ++k) at[k] -= plan.strides[k][u] * plan.dims[u];
+      index[u] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
 bool cpu_has_avx2() {
   static const bool has = __builtin_cpu_supports("avx2") != 0;
   return has;
@@ -42,15 +62,19 @@ bool cpu_has_avx2() {
 
 namespace {
 
-// Where sums or products of known values overflow, they are simply not known.
+// Where sums or products of known values overflow, or wrap around in int32, they are simply not known.
 template <typename F>
 void set_values_unless_overflow(InferContext& ctx, size_t n, F&& element) {
-  if (!is_integer(ctx.dtype(0)) && ctx.dtype(0) != DType::BOOL) return;
+  const DType dtype = ctx.dtype(0);
+  if (dtype != DType::INT64 && dtype != DType::INT32 && dtype != DType::BOOL) return;
   std::vector<Dim> out;
   try {
     for (size_t i = 0; i < n; ++i) {
       std::optional<Dim> value = element(i);
       if (!value) return;
+      const bool wraps =
+          dtype == DType::INT32 && value->is_const() && value->value() != static_cast<int32_t>(value->value());
+      if (wraps) return;
       out.push_back(std::move(*value));
     }
   } catch (const Error& e) {
@@ -67,8 +91,8 @@ void propagate_binary_values(InferContext& ctx, const std::function<std::optiona
   const std::vector<Dim>* b = known_values(ctx, 1);
   if (a == nullptr || b == nullptr || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return;
   const size_t n = a->size() == 1 ? b->size() : a->size();
-  set_values_unless_overflow(
-      ctx, n, [&](size_t i) { return f((*a)[a->size() == 1 ? 0 : i], (*b)[b->size() == 1 ? 0 : i]); });
+  set_values_unless_overflow(ctx, n,
+                             [&](size_t i) { return f((*a)[a->size() == 1 ? 0 : i], (*b)[b->size() == 1 ? 0 : i]); });
 }
 
 void propagate_unary_values(InferContext& ctx, const std::function<std::optional<Dim>(const Dim&)>& f) {

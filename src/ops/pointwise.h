@@ -29,26 +29,17 @@ struct BroadcastPlan {
 // Operand shapes must broadcast to `out`.
 BroadcastPlan make_broadcast_plan(const Dims& out, std::initializer_list<const Dims*> operands);
 
-// Calls row(output offset, {operand offsets}) for each inner row, in order.
+using RowOffsets = std::array<int64_t, BroadcastPlan::kMaxOperands>;
+
+// The odometer behind for_each_row, compiled once.
+void walk_rows(const BroadcastPlan& plan, void (*row)(void*, int64_t, const RowOffsets&), void* state);
+
+// Calls row(output offset, {operand offsets}) for each inner row, in order; not at all for an empty plan.
 template <typename Row>
 void for_each_row(const BroadcastPlan& plan, Row&& row) {
-  if (plan.empty()) return;
-  std::array<int64_t, kMaxRank> index{};
-  std::array<int64_t, BroadcastPlan::kMaxOperands> at{};
-  int64_t out = 0;
-  while (true) {
-    row(out, at);
-    out += plan.inner();
-    int d = plan.rank - 2;
-    for (; d >= 0; --d) {
-      const auto u = static_cast<size_t>(d);
-      for (size_t k = 0; k < at.size(); ++k) at[k] += plan.strides[k][u];
-      if (++index[u] < plan.dims[u]) break;
-      for (size_t k = 0; k < at.size(); ++k) at[k] -= plan.strides[k][u] * plan.dims[u];
-      index[u] = 0;
-    }
-    if (d < 0) return;
-  }
+  using R = std::remove_reference_t<Row>;
+  auto call = [](void* state, int64_t out, const RowOffsets& at) { (*static_cast<R*>(state))(out, at); };
+  walk_rows(plan, call, const_cast<void*>(static_cast<const void*>(&row)));
 }
 
 // 8-bit wrap-around and friends without undefined behaviour.
@@ -57,7 +48,7 @@ struct WrapType {
   using type = T;
 };
 template <typename T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct WrapType<T> {
   using type = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 };
@@ -100,7 +91,7 @@ template <bool kMoveA, bool kMoveB, typename Out, typename A, typename B, typena
 void binary_rows(const BroadcastPlan& plan, Out* out, const A* a, const B* b, const F& f) {
   const int64_t n = plan.inner();
   [[maybe_unused]] const bool wide = cpu_has_avx2();
-  for_each_row(plan, [&](int64_t o, const auto& at) {
+  for_each_row(plan, [&](int64_t o, const RowOffsets& at) {
     if constexpr (kWideLoop<A> && kWideLoop<B>) {
       if (wide) return binary_wide<kMoveA, kMoveB>(out + o, a + at[0], b + at[1], n, f);
     }
@@ -108,7 +99,29 @@ void binary_rows(const BroadcastPlan& plan, Out* out, const A* a, const B* b, co
   });
 }
 
+// One loop for every pattern: small code, for functions that do not vectorize anyway.
+template <typename Out, typename A, typename B, typename F>
+void binary_rows_compact(const BroadcastPlan& plan, Out* out, const A* a, const B* b, const F& f) {
+  const int64_t n = plan.inner();
+  const int64_t step_a = plan.moves(0) ? 1 : 0;
+  const int64_t step_b = plan.moves(1) ? 1 : 0;
+  for_each_row(plan, [&](int64_t o, const RowOffsets& at) {
+    const A* pa = a + at[0];
+    const B* pb = b + at[1];
+    for (int64_t i = 0; i < n; ++i) {
+      out[o + i] = static_cast<Out>(f(load_as_compute(pa[i * step_a]), load_as_compute(pb[i * step_b])));
+    }
+  });
+}
+
 }  // namespace pointwise_detail
+
+// Functors with this member true are not worth vectorized copies of the loop (division, pow, fmod).
+template <typename F, typename T>
+constexpr bool use_compact_loop() {
+  if constexpr (requires { F::template kCompact<T>; }) return F::template kCompact<T>;
+  return false;
+}
 
 // out[i] = f(in[i])
 template <typename Out, typename In, typename F>
@@ -123,11 +136,12 @@ void map_unary(Out* out, const In* in, int64_t n, const F& f) {
 template <typename Out, typename A, typename B, typename F>
 void map_binary(const BroadcastPlan& plan, Out* out, const A* a, const B* b, const F& f) {
   using namespace pointwise_detail;
-  if (plan.empty()) return;
-  if (plan.moves(0) && plan.moves(1)) return binary_rows<true, true>(plan, out, a, b, f);
-  if (plan.moves(0)) return binary_rows<true, false>(plan, out, a, b, f);
-  if (plan.moves(1)) return binary_rows<false, true>(plan, out, a, b, f);
-  binary_rows<false, false>(plan, out, a, b, f);
+  if constexpr (!use_compact_loop<F, A>()) {
+    if (plan.moves(0) && plan.moves(1)) return binary_rows<true, true>(plan, out, a, b, f);
+    if (plan.moves(0)) return binary_rows<true, false>(plan, out, a, b, f);
+    if (plan.moves(1)) return binary_rows<false, true>(plan, out, a, b, f);
+  }
+  binary_rows_compact(plan, out, a, b, f);
 }
 
 // The shape of input i and of input j broadcast together.
@@ -179,8 +193,7 @@ OpDef numeric_unary_op(std::string name, F f) {
 
 // Computes output 0's known values element by element from those of inputs 0 and 1 (a scalar repeats).
 // `f` returns nothing where it cannot say; then no values are set.
-void propagate_binary_values(InferContext& ctx,
-                             const std::function<std::optional<Dim>(const Dim&, const Dim&)>& f);
+void propagate_binary_values(InferContext& ctx, const std::function<std::optional<Dim>(const Dim&, const Dim&)>& f);
 void propagate_unary_values(InferContext& ctx, const std::function<std::optional<Dim>(const Dim&)>& f);
 
 }  // namespace deepjit

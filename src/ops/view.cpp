@@ -15,8 +15,8 @@ namespace {
 
 // What a shape value asks for: 0 without allowzero copies the input's dim at its own position.
 struct Wanted {
-  int minus_one = -1;          // position of the -1, if any
-  std::vector<bool> copied;    // by output position
+  int minus_one = -1;        // position of the -1, if any
+  std::vector<bool> copied;  // by output position
 };
 
 // The rules that hold for known values and for run-time values alike.
@@ -119,9 +119,7 @@ Dims reshape_dims(const EvalContext& ctx) {
   return out;
 }
 
-void evaluate_reshape(EvalContext& ctx) {
-  copy_elements(ctx.input(0), ctx.output(0, ctx.dtype(0), reshape_dims(ctx)));
-}
+void evaluate_reshape(EvalContext& ctx) { copy_elements(ctx.input(0), ctx.output(0, ctx.dtype(0), reshape_dims(ctx))); }
 
 // ---- Squeeze, Unsqueeze ---------------------------------------------------------------------------
 
@@ -185,8 +183,8 @@ void infer_unsqueeze(InferContext& ctx) {
   const Shape& input = ctx.shape(0);
   const auto axes = ctx.constant_ints(1);
   if (!input.ranked() || !axes) {
-    const bool rank_known = input.ranked() && ctx.shape(1).ranked() &&
-                            (ctx.shape(1).rank() == 0 || ctx.shape(1)[0].is_const());
+    const bool rank_known =
+        input.ranked() && ctx.shape(1).ranked() && (ctx.shape(1).rank() == 0 || ctx.shape(1)[0].is_const());
     if (!rank_known) return ctx.set_output(0, ctx.dtype(0), Shape());
     const int64_t added = ctx.shape(1).rank() == 0 ? 1 : ctx.shape(1)[0].value();
     return ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(input.rank() + static_cast<int>(added)));
@@ -244,9 +242,7 @@ void infer_identity(InferContext& ctx) {
   forward_values(ctx, 0);
 }
 
-void evaluate_identity(EvalContext& ctx) {
-  copy_elements(ctx.input(0), ctx.output(0, ctx.dtype(0), ctx.dims(0)));
-}
+void evaluate_identity(EvalContext& ctx) { copy_elements(ctx.input(0), ctx.output(0, ctx.dtype(0), ctx.dims(0))); }
 
 // ---- Shape, Size ----------------------------------------------------------------------------------
 
