@@ -6,17 +6,13 @@ Needs the model files of tools/fetch_models.py. The tolerance is relative to the
 import subprocess
 import sys
 
+import deepjit
 import model_feeds
 import models
 import numpy as np
 import onnxruntime
 import pytest
 from model_feeds import image
-
-try:
-    import deepjit
-except ImportError:
-    deepjit = None  # conftest.py reports it
 
 TOLERANCE = 1e-4
 
