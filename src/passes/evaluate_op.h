@@ -1,0 +1,15 @@
+// Runs an op's reference implementation on host tensors: how passes fold constants.
+#pragma once
+
+#include <vector>
+
+#include "ops/op.h"
+
+namespace deepjit {
+
+// The outputs of `def` for `inputs` (undefined tensors are omitted inputs). wanted[i] false: output i is
+// omitted and comes back undefined. Throws what the reference throws.
+std::vector<Tensor> evaluate_op(const OpDef& def, const Attributes& attrs, const std::vector<Tensor>& inputs,
+                                const std::vector<bool>& wanted);
+
+}  // namespace deepjit

@@ -1,0 +1,14 @@
+// Evaluates at build time what does not depend on inputs, by the ops' references: nodes whose inputs are
+// all constants, shape arithmetic whose elements are known, and If with a known condition.
+//
+// A result that would grow the model too much (over 64 MiB, or over four times its inputs beyond 1 MiB) is
+// left to run time. An evaluation that fails is left too, so the error comes when the node runs.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace deepjit {
+
+bool fold_constants(Graph& graph);
+
+}  // namespace deepjit
