@@ -13,7 +13,8 @@ bool is_word(char c) {
 }  // namespace
 
 void TextCursor::fail(const std::string& message) const {
-  const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+  const std::string_view read = text_.substr(0, text_.find_last_not_of(" \t\r\n", at_ == 0 ? 0 : at_ - 1) + 1);
+  const auto line = 1 + std::count(read.begin(), read.end(), '\n');
   throw Error(Code::PARSE, "graph text, line " + std::to_string(line) + ": " + message);
 }
 
