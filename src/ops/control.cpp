@@ -1,7 +1,12 @@
+// If, Loop and Scan: arity only. The compiler types their subgraphs and the runtime runs them.
 #include "ops/op.h"
 
 namespace deepjit {
 
-void add_control_ops(OpRegistry& registry) {}
+void add_control_ops(OpRegistry& registry) {
+  for (const char* name : {"If", "Loop", "Scan"}) {
+    registry.add({.name = name, .min_inputs = 0, .max_inputs = kMany, .min_outputs = 0, .max_outputs = kMany});
+  }
+}
 
 }  // namespace deepjit

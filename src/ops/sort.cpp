@@ -1,7 +1,18 @@
-#include "ops/op.h"
+#include "ops/sort.h"
+
+#include "ops/strided_copy.h"
 
 namespace deepjit {
 
-void add_sort_ops(OpRegistry& registry) {}
+AxisView axis_view(const Dims& dims, int axis) {
+  return {count_range(dims, 0, axis), dims[axis], count_range(dims, axis + 1, dims.rank())};
+}
+
+void add_sort_ops(OpRegistry& registry) {
+  add_topk_ops(registry);
+  add_argmax_ops(registry);
+  add_scan_ops(registry);
+  add_nms_ops(registry);
+}
 
 }  // namespace deepjit
