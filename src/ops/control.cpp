@@ -5,7 +5,13 @@ namespace deepjit {
 
 void add_control_ops(OpRegistry& registry) {
   for (const char* name : {"If", "Loop", "Scan"}) {
-    registry.add({.name = name, .min_inputs = 0, .max_inputs = kMany, .min_outputs = 0, .max_outputs = kMany});
+    registry.add({.name = name,
+                  .min_inputs = 0,
+                  .max_inputs = kMany,
+                  .min_outputs = 0,
+                  .max_outputs = kMany,
+                  .infer = {},
+                  .evaluate = {}});
   }
 }
 
