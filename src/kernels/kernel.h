@@ -28,7 +28,7 @@ struct StepShape {
 struct KernelArgs {
   void* const* inputs = nullptr;
   void* const* outputs = nullptr;
-  void* scratch = nullptr;   // scratch_bytes() bytes, 64-byte aligned
+  void* scratch = nullptr;  // scratch_bytes() bytes, 64-byte aligned
 };
 
 class Kernel {
@@ -53,8 +53,8 @@ class Launcher {
 
 // What a provider answers at build.
 struct Offer {
-  std::vector<Tactic> tactics;   // without packed operands
-  std::string reason;            // why there are none
+  std::vector<Tactic> tactics;  // without packed operands
+  std::string reason;           // why there are none
 };
 
 // The build side of a provider.
