@@ -1,15 +1,82 @@
-// The run side of the oneDNN provider.
+// The run side of the oneDNN provider: finds the family of a step and lets it build the kernel.
 #include "kernels/kernel.h"
+#include "kernels/onednn/families.h"
 
 namespace deepjit {
+
+namespace onednn {
+
+const Family* find_family(const std::string& op) {
+  static const std::map<std::string, Family> by_op = [] {
+    std::map<std::string, Family> map;
+    for (const Family& family : {conv_family(), matmul_family(), eltwise_family(), binary_family()}) {
+      for (const std::string& name : family.ops) map.emplace(name, family);
+    }
+    return map;
+  }();
+  const auto found = by_op.find(op);
+  return found == by_op.end() ? nullptr : &found->second;
+}
+
+std::string base_op(const Step& step) {
+  const std::string prefix = "deepjit.";
+  return step.op.rfind(prefix, 0) == 0 ? step.op.substr(prefix.size()) : step.op;
+}
+
+std::string common_obstacle(const StepShape& shape, DType dtype) {
+  for (const std::vector<TensorDesc>* list : {&shape.inputs, &shape.outputs}) {
+    for (const TensorDesc& desc : *list) {
+      if (desc.dtype == DType::UNDEFINED) continue;
+      if (desc.dtype != dtype) return "element type " + std::string(dtype_name(desc.dtype)) + " is not handled";
+      if (desc.count() == 0) return "an operand is empty";
+    }
+  }
+  return "";
+}
+
+std::pair<std::string, std::string> split_variant(const std::string& variant) {
+  const size_t slash = variant.find('/');
+  if (slash == std::string::npos) return {"", variant};
+  return {variant.substr(0, slash), variant.substr(slash + 1)};
+}
+
+}  // namespace onednn
+
 namespace {
 
 class OnednnLauncher : public Launcher {
  public:
   std::string name() const override { return "onednn"; }
-  std::unique_ptr<Kernel> make(const StepShape&, const Tactic&) const override { return nullptr; }
-  Tensor unpack(const PackedOperand&, const TensorDesc&) const override {
-    throw Error(Code::INTERNAL, "the oneDNN provider did not pack this operand");
+
+  std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
+    const onednn::Family* family = onednn::find_family(shape.step->op);
+    if (family == nullptr) return nullptr;
+    for (const std::vector<TensorDesc>* list : {&shape.inputs, &shape.outputs}) {
+      for (const TensorDesc& desc : *list) {
+        if (desc.dtype != DType::UNDEFINED && desc.count() == 0) return nullptr;
+      }
+    }
+    try {
+      return family->make(shape, tactic);
+    } catch (const dnnl::error& error) {
+      if (error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments) return nullptr;
+      onednn::rethrow(error);
+    }
+  }
+
+  Tensor unpack(const PackedOperand& packed, const TensorDesc& plain) const override {
+    Tensor result(plain.dtype, plain.dims);
+    try {
+      const onednn::StoredOperand stored = onednn::parse_stored(packed.format, packed.data.bytes());
+      if (static_cast<int64_t>(stored.plain.get_size()) != plain.bytes()) {
+        throw Error(Code::ENGINE_RANGE,
+                    "packed operand \"" + packed.format + "\" does not fit its plain form " + plain.dims.to_string());
+      }
+      onednn::reorder_now(stored.stored, packed.data.view().data, stored.plain, result.view().data);
+    } catch (const dnnl::error& error) {
+      onednn::rethrow(error);
+    }
+    return result;
   }
 };
 

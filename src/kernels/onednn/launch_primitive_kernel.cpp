@@ -1,0 +1,153 @@
+#include "kernels/onednn/primitive_kernel.h"
+
+namespace deepjit::onednn {
+
+namespace {
+
+size_t round_up(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+const PackedOperand* find_packed(const Tactic& tactic, int k) {
+  for (const PackedOperand& packed : tactic.packed) {
+    if (packed.input == k) return &packed;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int PrimitiveKernel::add_slot(Where where, size_t index, const memory::desc& desc, void* data) {
+  slots_.push_back(Slot{where, index, desc, memory(desc, engine(), data), Tensor(), -1, ""});
+  return static_cast<int>(slots_.size()) - 1;
+}
+
+int PrimitiveKernel::input(int k, const memory::desc& desc) {
+  return add_slot(Where::INPUT, static_cast<size_t>(k), desc, DNNL_MEMORY_NONE);
+}
+
+int PrimitiveKernel::output(int k, const memory::desc& desc) {
+  return add_slot(Where::OUTPUT, static_cast<size_t>(k), desc, DNNL_MEMORY_NONE);
+}
+
+int PrimitiveKernel::temporary(const memory::desc& desc) {
+  const size_t offset = temporaries_bytes_;
+  temporaries_bytes_ += round_up(desc.get_size());
+  return add_slot(Where::SCRATCH, offset, desc, DNNL_MEMORY_NONE);
+}
+
+int PrimitiveKernel::constant(const memory::desc& desc, Tensor data, int input, std::string format) {
+  const int slot = add_slot(Where::CONSTANT, 0, desc, data.view().data);
+  Slot& added = slots_.back();
+  added.data = std::move(data);
+  added.packed_input = input;
+  added.format = std::move(format);
+  return slot;
+}
+
+void PrimitiveKernel::add_stage(dnnl::primitive primitive, const ArgList& args, const memory::desc& scratchpad) {
+  Stage stage{std::move(primitive), {}, memory()};
+  for (const auto& [arg, slot] : args) {
+    stage.args.push_back(dnnl_exec_arg_t{arg, slots_[static_cast<size_t>(slot)].mem.get()});
+  }
+  const size_t bytes = scratchpad.get_size();
+  if (bytes > 0) {
+    stage.scratchpad = memory(scratchpad, engine(), DNNL_MEMORY_NONE);
+    stage.args.push_back(dnnl_exec_arg_t{DNNL_ARG_SCRATCHPAD, stage.scratchpad.get()});
+    scratchpad_bytes_ = std::max(scratchpad_bytes_, round_up(bytes));
+  }
+  stages_.push_back(std::move(stage));
+}
+
+void PrimitiveKernel::copy(int from, int to) {
+  dnnl::reorder::primitive_desc pd(engine(), desc(from), engine(), desc(to), base_attr());
+  add_stage(dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, pd.scratchpad_desc());
+}
+
+int PrimitiveKernel::reordered(int slot, const memory::desc& to) {
+  if (desc(slot) == to) return slot;
+  const int copied = temporary(to);
+  copy(slot, copied);
+  return copied;
+}
+
+std::vector<PackedOperand> PrimitiveKernel::packed_operands() const {
+  std::vector<PackedOperand> result;
+  for (const Slot& slot : slots_) {
+    if (slot.format.empty()) continue;
+    result.push_back(PackedOperand{slot.packed_input, slot.format, slot.data});
+  }
+  return result;
+}
+
+void PrimitiveKernel::run(const KernelArgs& args) {
+  char* scratch = static_cast<char*>(args.scratch);
+  for (Slot& slot : slots_) {
+    void* data = nullptr;
+    switch (slot.where) {
+      case Where::INPUT:
+        data = args.inputs[slot.index];
+        break;
+      case Where::OUTPUT:
+        data = args.outputs[slot.index];
+        break;
+      case Where::SCRATCH:
+        data = scratch + slot.index;
+        break;
+      case Where::CONSTANT:
+        continue;
+    }
+    check_status(dnnl_memory_set_data_handle(slot.mem.get(), data), "set_data_handle");
+  }
+  dnnl_stream_t queue = stream().get();
+  for (Stage& stage : stages_) {
+    if (stage.scratchpad) {
+      check_status(dnnl_memory_set_data_handle(stage.scratchpad.get(), scratch + temporaries_bytes_),
+                   "set_data_handle");
+    }
+    const auto count = static_cast<int>(stage.args.size());
+    check_status(dnnl_primitive_execute(stage.primitive.get(), queue, count, stage.args.data()), "execute");
+  }
+}
+
+dnnl::primitive_attr base_attr() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attr.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  return attr;
+}
+
+bool has_input(const StepShape& shape, int k) {
+  return k >= 0 && static_cast<size_t>(k) < shape.inputs.size() && in(shape, k).dtype != DType::UNDEFINED;
+}
+
+const Tensor* constant_data(const StepShape& shape, int k) {
+  if (k < 0 || static_cast<size_t>(k) >= shape.constants.size()) return nullptr;
+  const Tensor* data = shape.constants[static_cast<size_t>(k)];
+  return data != nullptr && data->defined() ? data : nullptr;
+}
+
+bool is_constant(const StepShape& shape, const Tactic& tactic, int k) {
+  return constant_data(shape, k) != nullptr || find_packed(tactic, k) != nullptr;
+}
+
+int weights(PrimitiveKernel& kernel, const StepShape& shape, const Tactic& tactic, int k, const memory::desc& plain,
+            const memory::desc& wanted) {
+  memory::desc from = plain;
+  const void* source = nullptr;
+  if (const PackedOperand* packed = find_packed(tactic, k)) {
+    from = parse_stored(packed->format, packed->data.bytes()).stored;
+    if (from.get_dims() != wanted.get_dims()) {
+      throw Error(Code::ENGINE_RANGE,
+                  "packed operand " + std::to_string(k) + " has other dims than the step's weights");
+    }
+    if (from == wanted) return kernel.constant(wanted, packed->data, k, packed->format);
+    source = packed->data.view().data;
+  } else if (const Tensor* data = constant_data(shape, k); data != nullptr && !(plain == wanted)) {
+    source = data->view().data;
+  }
+  if (source == nullptr) return kernel.reordered(kernel.input(k, plain), wanted);
+  Tensor data(DType::UINT8, Dims{static_cast<int64_t>(wanted.get_size())});
+  reorder_now(from, source, wanted, data.view().data);
+  return kernel.constant(wanted, data, k, describe(wanted, plain));
+}
+
+}  // namespace deepjit::onednn

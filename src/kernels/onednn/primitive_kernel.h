@@ -1,0 +1,84 @@
+// A Kernel made of oneDNN primitives, run one after the other.
+//
+// The family files build one: they declare slots (a memory each: an operand of the step, a temporary, a constant),
+// then add primitives over the slots. run() only sets addresses and executes.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "kernels/onednn/memory.h"
+
+namespace deepjit::onednn {
+
+using ArgList = std::vector<std::pair<int, int>>;  // DNNL_ARG_..., slot
+
+class PrimitiveKernel : public Kernel {
+ public:
+  int input(int k, const memory::desc& desc);
+  int output(int k, const memory::desc& desc);
+  int temporary(const memory::desc& desc);  // valid within one run
+  // Constant bytes in layout `desc`. A format other than "" lets pack() save them as operand `input`.
+  int constant(const memory::desc& desc, Tensor data, int input = -1, std::string format = "");
+
+  const memory::desc& desc(int slot) const { return slots_[static_cast<size_t>(slot)].desc; }
+
+  // Adds a primitive. Its scratchpad comes from the kernel's scratch.
+  template <typename Primitive, typename PrimitiveDesc>
+  void add(const PrimitiveDesc& pd, const ArgList& args) {
+    add_stage(Primitive(pd), args, pd.scratchpad_desc());
+  }
+  // The slot's data in layout `to`: the slot itself when it has that layout, else a copy made in every run.
+  int reordered(int slot, const memory::desc& to);
+  // Adds a copy from slot to slot.
+  void copy(int from, int to);
+
+  // What pack() saves.
+  std::vector<PackedOperand> packed_operands() const;
+
+  size_t scratch_bytes() const override { return temporaries_bytes_ + scratchpad_bytes_; }
+  void run(const KernelArgs& args) override;
+
+ private:
+  enum class Where { INPUT, OUTPUT, SCRATCH, CONSTANT };
+  struct Slot {
+    Where where;
+    size_t index;  // operand, or offset in the scratch
+    memory::desc desc;
+    memory mem;
+    Tensor data;
+    int packed_input = -1;
+    std::string format;
+  };
+  struct Stage {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> args;
+    memory scratchpad;
+  };
+  int add_slot(Where where, size_t index, const memory::desc& desc, void* data);
+  void add_stage(dnnl::primitive primitive, const ArgList& args, const memory::desc& scratchpad);
+
+  std::vector<Slot> slots_;
+  std::vector<Stage> stages_;
+  size_t temporaries_bytes_ = 0;
+  size_t scratchpad_bytes_ = 0;
+};
+
+// Attributes that every primitive here is made with: user scratchpad, strict arithmetic.
+dnnl::primitive_attr base_attr();
+
+// A constant operand k is one with a packed form in the tactic or with plain constant data.
+bool is_constant(const StepShape& shape, const Tactic& tactic, int k);
+bool has_input(const StepShape& shape, int k);
+inline const TensorDesc& in(const StepShape& shape, int k) { return shape.inputs[static_cast<size_t>(k)]; }
+inline const TensorDesc& out(const StepShape& shape, int k) { return shape.outputs[static_cast<size_t>(k)]; }
+// Plain constant data of operand k, or nullptr.
+const Tensor* constant_data(const StepShape& shape, int k);
+
+// Operand k in layout `wanted`; `plain` is its ONNX layout in the primitive's logical dims. A constant is
+// reordered now (or taken from the packed form), anything else in every run.
+int weights(PrimitiveKernel& kernel, const StepShape& shape, const Tactic& tactic, int k, const memory::desc& plain,
+            const memory::desc& wanted);
+
+}  // namespace deepjit::onednn
