@@ -1,0 +1,39 @@
+// ONNX bytes or file to a typed Graph in canonical form.
+//
+// Guarantees: every node is an op of the registry or If, Loop, Scan, in the newest opset's form; functions are
+// inlined; every value has a type; nothing outside the model's folder is read. Sizes are checked before memory
+// is taken, so a hostile model ends in an Error and no more. Errors name the node.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "graph/graph.h"
+
+namespace deepjit {
+
+struct ImportOptions {
+  int64_t max_nodes = 1'000'000;                   // after functions are inlined
+  int max_depth = 64;                              // nesting of subgraphs and function calls
+  int max_loop_depth = 8;                          // nesting of Loop and Scan among them
+  int64_t max_external_bytes = int64_t{64} << 30;  // all external data together
+  int64_t max_sparse_bytes = int64_t{1} << 30;     // one sparse tensor, expanded
+  std::string folder;                              // external data lies here; empty: external data is refused
+};
+
+struct ImportedModel {
+  std::unique_ptr<Graph> graph;
+  std::map<std::string, std::string> metadata;  // the model's metadata_props
+  int64_t opset = 0;                            // of the default domain
+  int64_t ir_version = 0;
+  std::string producer;  // name and version
+};
+
+ImportedModel import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options = {});
+// The folder of `path` is the folder for external data unless options.folder is set.
+ImportedModel import_onnx_file(const std::string& path, const ImportOptions& options = {});
+
+}  // namespace deepjit

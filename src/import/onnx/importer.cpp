@@ -1,0 +1,139 @@
+#include "import/importer.h"
+
+#include <fcntl.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <new>
+
+#include "graph/infer.h"
+#include "import/onnx/builder.h"
+#include "import/onnx/text.h"
+#include "import/onnx/wire_scan.h"
+
+namespace deepjit {
+
+namespace {
+
+using importer::Builder;
+using importer::quoted;
+
+void parse(std::span<const uint8_t> bytes, const ImportOptions& options, onnx::ModelProto& model) {
+  if (bytes.size() > INT_MAX) {
+    throw Error(Code::LIMIT, "the model is " + std::to_string(bytes.size()) + " bytes, protobuf's limit is 2 GiB",
+                "keep the weights in external data");
+  }
+  importer::scan_wire(bytes, options);
+  google::protobuf::LogSilencer silence;
+  google::protobuf::io::CodedInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  stream.SetTotalBytesLimit(INT_MAX);
+  // A subgraph takes three levels of messages.
+  stream.SetRecursionLimit(3 * options.max_depth + 100);
+  if (!model.ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+    throw Error(Code::PARSE, "the bytes are not a valid ONNX protobuf",
+                "check that the file is an ONNX model and was transferred in binary");
+  }
+  if (!model.has_graph()) throw Error(Code::PARSE, "the bytes hold no ONNX graph");
+}
+
+// The declared type of an output against the inferred one; only what is certain counts.
+void check_output(const Value& value, const TensorType& declared) {
+  if (declared.dtype == DType::UNDEFINED) return;
+  if (declared.dtype != value.type.dtype) {
+    throw Error(Code::TYPE, "output " + quoted(value.name) + " is declared " + std::string(dtype_name(declared.dtype)) +
+                                ", its element type is " + std::string(dtype_name(value.type.dtype)));
+  }
+  const Shape& got = value.type.shape;
+  if (!declared.shape.ranked() || !got.ranked()) return;
+  bool fits = got.rank() == declared.shape.rank();
+  for (int i = 0; fits && i < got.rank(); ++i) {
+    fits = !got[i].is_const() || !declared.shape[i].is_const() || got[i] == declared.shape[i];
+  }
+  if (!fits) {
+    throw Error(Code::SHAPE_MISMATCH, "output " + quoted(value.name) + " is declared " + declared.shape.to_string() +
+                                          ", its shape is " + got.to_string());
+  }
+}
+
+ImportedModel import_parsed(onnx::ModelProto& proto, const ImportOptions& options) {
+  ImportedModel out;
+  out.graph = std::make_unique<Graph>();
+  Builder builder(options, proto, *out.graph);
+  builder.build();
+  out.graph->drop_unused_constants();
+  infer_types(*out.graph);
+  for (int i = 0; i < proto.graph().output_size(); ++i) {
+    check_output(*out.graph->outputs[static_cast<size_t>(i)], builder.type_from_proto(proto.graph().output(i)));
+  }
+  for (const auto& entry : proto.metadata_props()) {
+    importer::check_name(entry.key(), "metadata key");
+    out.metadata[entry.key()] = entry.value();
+  }
+  out.opset = builder.default_opset();
+  out.ir_version = proto.ir_version();
+  out.producer = proto.producer_name();
+  if (!proto.producer_version().empty()) out.producer += " " + proto.producer_version();
+  return out;
+}
+
+// A file's bytes, mapped.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) fail(path, std::strerror(errno));
+    struct stat info {};
+    const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    if (regular && info.st_size > 0) {
+      size_ = static_cast<size_t>(info.st_size);
+      data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    ::close(fd);
+    if (!regular) fail(path, "it is not a plain file");
+    if (data_ == MAP_FAILED) fail(path, std::strerror(errno));
+  }
+  ~MappedFile() {
+    if (data_ != nullptr && data_ != MAP_FAILED) ::munmap(data_, size_);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
+
+ private:
+  [[noreturn]] static void fail(const std::string& path, const std::string& why) {
+    throw Error(Code::FILE_NOT_FOUND, "model " + quoted(path) + " cannot be opened: " + why);
+  }
+
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace
+
+ImportedModel import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options) {
+  try {
+    onnx::ModelProto model;
+    parse(bytes, options, model);
+    return import_parsed(model, options);
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::HOST_OOM, "host memory is exhausted while the model is imported");
+  }
+}
+
+ImportedModel import_onnx_file(const std::string& path, const ImportOptions& options) {
+  const MappedFile file(path);
+  ImportOptions with_folder = options;
+  if (with_folder.folder.empty()) {
+    const size_t slash = path.rfind('/');
+    with_folder.folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  }
+  return import_onnx(file.bytes(), with_folder);
+}
+
+}  // namespace deepjit
