@@ -19,7 +19,8 @@ namespace deepjit {
 struct Buffer {
   std::string name;
   TensorType type;   // symbolic shape as the compiler knows it; the runtime uses its own concrete one
-  Tensor constant;   // defined for constants; refers into the mapped engine after loading
+  bool is_constant = false;
+  Tensor constant;   // a constant's data; undefined when only packed forms of it are kept
 };
 
 // A constant operand in the form that a tactic wants, made at build and saved in the engine.

@@ -1,0 +1,429 @@
+#include "runtime/binder.h"
+
+#include <algorithm>
+#include <climits>
+
+#include "plan/arena.h"
+#include "runtime/control.h"
+
+namespace deepjit {
+
+namespace {
+
+// Values up to this many elements are computed at bind time when they can be.
+constexpr int64_t kKnownElements = 4096;
+
+bool all_const(const std::vector<TensorType>& types) {
+  return std::all_of(types.begin(), types.end(),
+                     [](const TensorType& t) { return t.dtype == DType::UNDEFINED || t.shape.as_const().has_value(); });
+}
+
+}  // namespace
+
+BoundStep::BoundStep() = default;
+BoundStep::BoundStep(BoundStep&&) noexcept = default;
+BoundStep& BoundStep::operator=(BoundStep&&) noexcept = default;
+BoundStep::~BoundStep() = default;
+
+Binder::Binder(const ProgramInfo& info, const BindRequest& request)
+    : info_(info), program_(*info.program), request_(request), binding_(std::make_unique<Binding>()) {
+  const size_t n = program_.buffers.size();
+  states_.resize(n);
+  alias_.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    alias_[i] = static_cast<int32_t>(i);
+    const Buffer& buffer = program_.buffers[i];
+    states_[i].type.dtype = buffer.type.dtype;
+    if (buffer.constant.defined()) {
+      states_[i] = {{buffer.constant.dtype(), Shape(buffer.constant.dims())}, buffer.constant, true};
+    } else if (buffer.is_constant) {
+      states_[i] = {buffer.type, {}, true};
+    }
+  }
+  binding_->slots.resize(n);
+  binding_->threads = request.threads;
+  for (const auto& [buffer, desc] : request.inputs) {
+    BufferState& state = states_[static_cast<size_t>(buffer)];
+    state.type = {desc.dtype, Shape(desc.dims)};
+    state.available = true;
+  }
+  for (const auto& [buffer, value] : request.known) set_known(buffer, value);
+}
+
+std::unique_ptr<Binding> Binder::run() {
+  walk(request_.block);
+  settle_outputs();
+  note_uses();
+  work_in_place();
+  lay_out_arena();
+  make_kernels();
+  return std::move(binding_);
+}
+
+int32_t Binder::root(int32_t buffer) const {
+  while (alias_[static_cast<size_t>(buffer)] != buffer) buffer = alias_[static_cast<size_t>(buffer)];
+  return buffer;
+}
+
+void Binder::set_known(int32_t buffer, Tensor value) {
+  BufferState& state = states_[static_cast<size_t>(buffer)];
+  state.type = {value.dtype(), Shape(value.dims())};
+  state.available = true;
+  state.known = value;
+  if (!exploring_) binding_->known[buffer] = std::move(value);
+}
+
+void Binder::walk(int32_t block) {
+  for (int32_t index : program_.blocks[static_cast<size_t>(block)].steps) {
+    const Step& step = program_.steps[static_cast<size_t>(index)];
+    try {
+      walk_step(step);
+    } catch (const Error& e) {
+      if (!step.blocks.empty()) throw;
+      throw e.with_prefix("node \"" + step.name + "\" (" + step.op + "): ");
+    }
+  }
+}
+
+// True when the condition is known: the taken branch then stands in for the step.
+bool Binder::walk_known_if(const Step& step) {
+  const BufferState& condition = states_[static_cast<size_t>(step.inputs[0])];
+  if (!condition.known.defined()) return false;
+  if (condition.known.count() != 1) throw Error(Code::RUN_VALUE, "the condition of If must have one element");
+  const bool taken = condition.known.to_i64()[0] != 0;
+  if (request_.visitor && !exploring_) {
+    exploring_ = true;
+    const std::vector<BufferState> saved = states_;
+    try {
+      walk(step.blocks[taken ? 1 : 0]);
+    } catch (const Error&) {  // a branch that these shapes do not fit has nothing to tell
+    }
+    states_ = saved;
+    exploring_ = false;
+  }
+  const int32_t block = step.blocks[taken ? 0 : 1];
+  walk(block);
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    if (step.outputs[i] < 0) continue;
+    const int32_t from = program_.blocks[static_cast<size_t>(block)].outputs[i];
+    const auto to = static_cast<size_t>(step.outputs[i]);
+    states_[to] = states_[static_cast<size_t>(from)];
+    if (!exploring_) {
+      alias_[to] = from;
+      if (states_[to].known.defined()) binding_->known[step.outputs[i]] = states_[to].known;
+    }
+  }
+  return true;
+}
+
+// Shape arithmetic: all inputs known, small, and the same every time.
+bool Binder::evaluate_now(const Step& step, const std::vector<const BufferState*>& inputs) {
+  int64_t elements = 0;
+  for (const BufferState* input : inputs) {
+    if (input == nullptr) continue;
+    if (!input->known.defined() || input->known.dtype() == DType::STRING) return false;
+    elements += input->known.count();
+  }
+  if (elements > kKnownElements || !find_op(step.op).deterministic) return false;
+  std::vector<TensorType> types;
+  infer_step(step, inputs, types, next_symbol_);
+  for (const TensorType& type : types) {
+    const auto dims = type.shape.as_const();
+    if (dims && dims->count() > kKnownElements) return false;
+  }
+  std::vector<Tensor> outputs = evaluate_known(step, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (step.outputs[i] >= 0) set_known(step.outputs[i], std::move(outputs[i]));
+  }
+  return true;
+}
+
+void Binder::visit(const Step& step) {
+  if (request_.visitor) request_.visitor(step, step_shape(step));
+}
+
+// Lets the visitor see the steps of bodies, at the shapes of the first iteration.
+void Binder::visit_blocks(const Step& step) {
+  const bool outer = exploring_;
+  exploring_ = true;
+  for (int32_t index : step.blocks) {
+    const std::vector<BufferState> saved = states_;
+    const Block& block = program_.blocks[static_cast<size_t>(index)];
+    try {
+      for (size_t i = 0; step.op == "Loop" && i < block.inputs.size(); ++i) {
+        BufferState& state = states_[static_cast<size_t>(block.inputs[i])];
+        const DType dtype = i == 0 ? DType::INT64 : DType::BOOL;
+        state = i < 2 ? BufferState{{dtype, Shape(Dims{})}, {}, true}
+                      : BufferState{states_[static_cast<size_t>(step.inputs[i])].type, {}, true};
+      }
+      if (step.op != "Scan") walk(index);
+    } catch (const Error&) {
+    }
+    states_ = saved;
+  }
+  exploring_ = outer;
+}
+
+void Binder::emit_control(const Step& step) {
+  if (request_.visitor) visit_blocks(step);
+  for (int32_t output : step.outputs) {
+    if (output < 0) continue;
+    const TensorType& type = program_.buffers[static_cast<size_t>(output)].type;
+    BufferState& state = states_[static_cast<size_t>(output)];
+    state = {{type.dtype, Shape()}, {}, true};
+    if (!type.shape.ranked()) continue;
+    std::vector<Dim> dims;
+    for (int i = 0; i < type.shape.rank(); ++i) dims.push_back(Dim::symbol("?" + std::to_string(next_symbol_++)));
+    state.type.shape = Shape(std::move(dims));
+  }
+  if (exploring_) return;
+  BoundStep bound;
+  bound.kind = BoundStep::Kind::CONTROL;
+  bound.step = &step;
+  bound.inputs = step.inputs;
+  bound.outputs = step.outputs;
+  bound.control = std::make_unique<ControlState>();
+  binding_->steps.push_back(std::move(bound));
+}
+
+void Binder::walk_step(const Step& step) {
+  std::vector<const BufferState*> inputs;
+  bool inputs_fixed = true;
+  bool value_missing = false;
+  for (int32_t buffer : step.inputs) {
+    inputs.push_back(buffer < 0 ? nullptr : &states_[static_cast<size_t>(buffer)]);
+    if (buffer < 0) continue;
+    check_internal(inputs.back()->available, "bind: a buffer is read before it is written");
+    inputs_fixed = inputs_fixed && inputs.back()->type.shape.as_const().has_value();
+  }
+  if (step.op == "If" && walk_known_if(step)) return;
+  if (!step.blocks.empty()) return emit_control(step);
+  if (evaluate_now(step, inputs)) return;
+
+  const OpDef& op = find_op(step.op);
+  std::vector<TensorType> types;
+  infer_step(step, inputs, types, next_symbol_);
+  for (int i : op.shape_inputs) {
+    const auto k = static_cast<size_t>(i);
+    value_missing = value_missing || (k < inputs.size() && inputs[k] != nullptr && !inputs[k]->known.defined());
+  }
+  bool all_empty = true;
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (step.outputs[i] < 0) {
+      types[i].dtype = DType::UNDEFINED;
+      continue;
+    }
+    states_[static_cast<size_t>(step.outputs[i])] = {types[i], {}, true};
+    const auto dims = types[i].shape.as_const();
+    all_empty = all_empty && dims && dims->count() == 0;
+  }
+  const bool fixed = inputs_fixed && all_const(types);
+  if (fixed) visit(step);
+  if (exploring_ || (fixed && all_empty)) return;
+  if (fixed && op.view) {
+    alias_[static_cast<size_t>(step.outputs[0])] = step.inputs[0];
+    return;
+  }
+  BoundStep bound;
+  bound.kind = fixed ? BoundStep::Kind::KERNEL : BoundStep::Kind::DYNAMIC;
+  bound.step = &step;
+  bound.inputs = step.inputs;
+  bound.outputs = step.outputs;
+  binding_->steps.push_back(std::move(bound));
+}
+
+StepShape Binder::step_shape(const Step& step) const {
+  StepShape shape;
+  shape.step = &step;
+  shape.threads = request_.threads;
+  auto desc = [&](int32_t buffer) {
+    if (buffer < 0) return TensorDesc{};
+    const TensorType& type = states_[static_cast<size_t>(buffer)].type;
+    return TensorDesc{type.dtype, type.shape.as_const().value_or(Dims{})};
+  };
+  for (int32_t buffer : step.inputs) {
+    shape.inputs.push_back(desc(buffer));
+    const Tensor* constant = nullptr;
+    if (buffer >= 0 && program_.buffers[static_cast<size_t>(buffer)].constant.defined()) {
+      constant = &program_.buffers[static_cast<size_t>(buffer)].constant;
+    } else if (auto it = binding_->known.find(buffer); it != binding_->known.end()) {
+      constant = &it->second;
+    }
+    shape.constants.push_back(constant);
+  }
+  for (int32_t buffer : step.outputs) shape.outputs.push_back(desc(buffer));
+  return shape;
+}
+
+// Decides where the block's outputs live, and where every other root lives.
+void Binder::settle_outputs() {
+  home_.assign(states_.size(), Home::NONE);
+  auto set_home = [&](int32_t buffer, Home home) { home_[static_cast<size_t>(buffer)] = home; };
+  for (const BoundStep& bound : binding_->steps) {
+    const bool owned = bound.kind != BoundStep::Kind::KERNEL;
+    for (int32_t buffer : bound.outputs) {
+      if (buffer >= 0) set_home(buffer, owned ? Home::OWNED : Home::ARENA);
+    }
+  }
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].known.defined() || program_.buffers[i].is_constant) home_[i] = Home::CONSTANT;
+  }
+  for (const auto& [buffer, desc] : request_.inputs) set_home(buffer, Home::EXTERNAL);
+  for (const auto& [buffer, value] : request_.known) set_home(buffer, Home::CONSTANT);
+
+  for (int32_t buffer : program_.blocks[static_cast<size_t>(request_.block)].outputs) {
+    const int32_t r = root(buffer);
+    const Home home = home_[static_cast<size_t>(r)];
+    if (home == Home::ARENA) {
+      home_[static_cast<size_t>(r)] = Home::OUTPUT;
+      binding_->outputs.push_back({buffer, r, false});
+    } else if (home == Home::OWNED) {
+      binding_->outputs.push_back({buffer, buffer, true});
+    } else {  // an input, a constant, an output already, or empty: hand out a copy
+      const auto slot = static_cast<int32_t>(states_.size());
+      const BufferState state = states_[static_cast<size_t>(buffer)];
+      states_.push_back(state);
+      states_.back().known = Tensor();
+      alias_.push_back(slot);
+      home_.push_back(Home::OUTPUT);
+      binding_->slots.emplace_back();
+      binding_->outputs.push_back({slot, slot, false});
+      BoundStep copy;
+      copy.kind = BoundStep::Kind::COPY;
+      copy.inputs = {buffer};
+      copy.outputs = {slot};
+      if (home != Home::NONE) binding_->steps.push_back(std::move(copy));
+    }
+  }
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const auto dims = states_[i].type.shape.as_const();
+    if (states_[i].available && dims) binding_->slots[i].desc = {states_[i].type.dtype, *dims};
+  }
+}
+
+void Binder::note_uses() {
+  first_use_.assign(states_.size(), INT_MAX);
+  last_use_.assign(states_.size(), -1);
+  auto use = [&](int32_t buffer, int step) {
+    if (buffer < 0) return;
+    const auto r = static_cast<size_t>(root(buffer));
+    first_use_[r] = std::min(first_use_[r], step);
+    last_use_[r] = std::max(last_use_[r], step);
+  };
+  for (size_t i = 0; i < binding_->steps.size(); ++i) {
+    const BoundStep& bound = binding_->steps[i];
+    for (int32_t buffer : bound.inputs) use(buffer, static_cast<int>(i));
+    for (int32_t buffer : bound.outputs) use(buffer, static_cast<int>(i));
+    if (bound.kind != BoundStep::Kind::CONTROL) continue;
+    for (int32_t block : bound.step->blocks) {
+      for (int32_t buffer : info_.imports[static_cast<size_t>(block)]) use(buffer, static_cast<int>(i));
+    }
+  }
+}
+
+// A pointwise step whose operand dies with it writes over that operand.
+void Binder::work_in_place() {
+  for (size_t i = 0; i < binding_->steps.size(); ++i) {
+    const BoundStep& bound = binding_->steps[i];
+    if (bound.kind != BoundStep::Kind::KERNEL || bound.outputs.size() != 1) continue;
+    if (!find_op(bound.step->op).pointwise) continue;
+    const auto out = static_cast<size_t>(bound.outputs[0]);
+    if (home_[out] != Home::ARENA) continue;
+    const TensorDesc& wanted = binding_->slots[out].desc;
+    auto fits = [&](int32_t buffer) {
+      const TensorDesc& desc = binding_->slots[static_cast<size_t>(buffer)].desc;
+      return desc.dims == wanted.dims && dtype_size(desc.dtype) == dtype_size(wanted.dtype);
+    };
+    for (int32_t buffer : bound.inputs) {
+      if (buffer < 0 || !fits(buffer)) continue;
+      const int32_t r = root(buffer);
+      if (home_[static_cast<size_t>(r)] != Home::ARENA || last_use_[static_cast<size_t>(r)] != static_cast<int>(i)) continue;
+      const bool only_same_shape = std::all_of(bound.inputs.begin(), bound.inputs.end(), [&](int32_t other) {
+        return other < 0 || root(other) != r || fits(other);
+      });
+      if (!only_same_shape) continue;
+      alias_[out] = buffer;
+      home_[out] = Home::NONE;
+      last_use_[static_cast<size_t>(r)] = std::max(last_use_[static_cast<size_t>(r)], last_use_[out]);
+      break;
+    }
+  }
+}
+
+void Binder::lay_out_arena() {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int32_t> buffers;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (home_[i] != Home::ARENA || alias_[i] != static_cast<int32_t>(i) || last_use_[i] < 0) continue;
+    buffers.push_back(static_cast<int32_t>(i));
+    lifetimes.push_back({static_cast<size_t>(binding_->slots[i].desc.bytes()), first_use_[i], last_use_[i]});
+  }
+  const ArenaLayout layout = plan_arena(lifetimes);
+  for (size_t i = 0; i < buffers.size(); ++i) binding_->in_arena.emplace_back(buffers[i], layout.offsets[i]);
+  binding_->arena_bytes = layout.bytes;
+  binding_->arena_lower_bound = layout.lower_bound;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const int32_t r = root(static_cast<int32_t>(i));
+    if (r == static_cast<int32_t>(i)) continue;
+    if (home_[static_cast<size_t>(r)] != Home::OWNED) {
+      binding_->aliases.emplace_back(static_cast<int32_t>(i), r);
+      continue;
+    }
+    for (BoundStep& bound : binding_->steps) {
+      if (std::count(bound.outputs.begin(), bound.outputs.end(), r) == 0) continue;
+      const bool fixed_shape = binding_->slots[i].desc.dtype != DType::UNDEFINED;
+      bound.followers.push_back({static_cast<int32_t>(i), r, fixed_shape});
+    }
+  }
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    if (program_.buffers[i].constant.defined()) binding_->slots[i].data = program_.buffers[i].constant.view().data;
+  }
+  for (auto& [buffer, value] : binding_->known) binding_->slots[static_cast<size_t>(buffer)].data = value.view().data;
+}
+
+std::unique_ptr<Kernel> Binder::make_kernel(BoundStep& bound) {
+  const Step& step = *bound.step;
+  StepShape shape = step_shape(step);
+  const Launcher* launcher = find_launcher(step.tactic.provider);
+  if (launcher != nullptr && launcher != &reference_launcher()) {
+    if (auto kernel = launcher->make(shape, step.tactic)) return kernel;
+    for (const PackedOperand& packed : step.tactic.packed) {  // the reference wants plain constants
+      const auto i = static_cast<size_t>(packed.input);
+      const auto buffer = static_cast<size_t>(step.inputs[i]);
+      if (program_.buffers[buffer].constant.defined()) continue;
+      binding_->unpacked.push_back(launcher->unpack(packed, shape.inputs[i]));
+      binding_->slots[buffer].data = binding_->unpacked.back().view().data;
+    }
+  }
+  return reference_launcher().make(shape, Tactic{});
+}
+
+void Binder::make_kernels() {
+  size_t most_inputs = 0;
+  size_t most_outputs = 0;
+  for (BoundStep& bound : binding_->steps) {
+    most_inputs = std::max(most_inputs, bound.inputs.size());
+    most_outputs = std::max(most_outputs, bound.outputs.size());
+    if (bound.kind != BoundStep::Kind::KERNEL || !request_.make_kernels) continue;
+    try {
+      bound.kernel = make_kernel(bound);
+    } catch (const Error& e) {
+      throw e.with_prefix("node \"" + bound.step->name + "\" (" + bound.step->op + "): ");
+    }
+    binding_->scratch_bytes = std::max(binding_->scratch_bytes, bound.kernel->scratch_bytes());
+  }
+  binding_->input_addresses.resize(most_inputs);
+  binding_->output_addresses.resize(most_outputs);
+}
+
+std::unique_ptr<Binding> bind(const ProgramInfo& info, const BindRequest& request) {
+  return Binder(info, request).run();
+}
+
+void place(Binding& binding, void* arena) {
+  for (const auto& [buffer, offset] : binding.in_arena) {
+    binding.slots[static_cast<size_t>(buffer)].data = static_cast<std::byte*>(arena) + offset;
+  }
+}
+
+}  // namespace deepjit

@@ -1,0 +1,49 @@
+// The work of bind(): walks the blocks, then lays out memory and makes kernels. See binding.h.
+#pragma once
+
+#include "runtime/binding.h"
+#include "runtime/bound_ops.h"
+
+namespace deepjit {
+
+class Binder {
+ public:
+  Binder(const ProgramInfo& info, const BindRequest& request);
+  std::unique_ptr<Binding> run();
+
+ private:
+  enum class Home { NONE, EXTERNAL, CONSTANT, ARENA, OUTPUT, OWNED };
+
+  // Walking: one pass over the steps in order.
+  void walk(int32_t block);
+  void walk_step(const Step& step);
+  bool walk_known_if(const Step& step);
+  bool evaluate_now(const Step& step, const std::vector<const BufferState*>& inputs);
+  void emit_control(const Step& step);
+  void visit_blocks(const Step& step);
+  void visit(const Step& step);
+  void set_known(int32_t buffer, Tensor value);
+
+  // Memory.
+  void settle_outputs();
+  void work_in_place();
+  void lay_out_arena();
+  void make_kernels();
+  std::unique_ptr<Kernel> make_kernel(BoundStep& bound);
+  StepShape step_shape(const Step& step) const;
+  int32_t root(int32_t buffer) const;
+  void note_uses();
+
+  const ProgramInfo& info_;
+  const Program& program_;
+  const BindRequest& request_;
+  std::unique_ptr<Binding> binding_;
+  std::vector<BufferState> states_;
+  std::vector<int32_t> alias_;     // buffer -> buffer whose memory it is, or itself
+  std::vector<Home> home_;         // of roots
+  std::vector<int> first_use_, last_use_;  // of roots
+  int64_t next_symbol_ = 1;
+  bool exploring_ = false;         // walking a branch that is not taken, for the visitor only
+};
+
+}  // namespace deepjit

@@ -1,0 +1,116 @@
+// A program bound to concrete input shapes: what actually runs.
+//
+// Binding is the runtime's partial evaluation. It walks a block once for the given input shapes (and the
+// values of small inputs that shapes depend on): evaluates shape arithmetic, drops the branches of If that
+// are not taken, aliases views, lets pointwise steps work in place, lays out the arena, and makes one Kernel
+// a step. Running a binding is then a plain loop. Only what depends on data stays dynamic: such a step gets
+// its shapes and memory when it runs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "program/program.h"
+#include "runtime/memory.h"
+
+namespace deepjit {
+
+struct Slot {
+  void* data = nullptr;
+  TensorDesc desc;  // dtype UNDEFINED until known
+};
+
+struct ControlState;  // the bound bodies of an If, Loop or Scan, see control.h
+
+struct BoundStep {
+  enum class Kind {
+    KERNEL,   // shapes fixed, kernel ready
+    DYNAMIC,  // shapes depend on data: inferred and allocated at each run
+    CONTROL,  // If, Loop, Scan
+    COPY,     // inputs[0] to outputs[0]
+  };
+  BoundStep();
+  BoundStep(BoundStep&&) noexcept;
+  BoundStep& operator=(BoundStep&&) noexcept;
+  ~BoundStep();
+
+  Kind kind = Kind::KERNEL;
+  const Step* step = nullptr;
+  std::vector<int32_t> inputs;  // buffer numbers, -1 for omitted
+  std::vector<int32_t> outputs;
+  std::unique_ptr<Kernel> kernel;
+  std::vector<TensorDesc> seen;  // DYNAMIC: input shapes that `kernel` was made for
+  std::unique_ptr<ControlState> control;
+  // DYNAMIC and CONTROL: buffers that share an output's memory, (buffer, output). Their shape follows too,
+  // unless it is fixed.
+  struct Follower {
+    int32_t buffer;
+    int32_t output;
+    bool fixed_shape;
+  };
+  std::vector<Follower> followers;
+};
+
+// Everything fixed about one loaded program that bindings share.
+struct ProgramInfo {
+  explicit ProgramInfo(const Program& program);
+
+  const Program* program;
+  std::vector<std::vector<int32_t>> imports;  // per block: outer buffers that it or its nested blocks read
+  std::vector<bool> by_value;                 // per program input: its value shapes depend on
+};
+
+// Called for every step whose shapes are fixed, taken or not: how the tuner learns the shapes.
+using StepVisitor = std::function<void(const Step&, const StepShape&)>;
+
+struct BindRequest {
+  int32_t block = 0;
+  // Per block input, then per import of the block: its concrete shape, and its value where known.
+  std::vector<std::pair<int32_t, TensorDesc>> inputs;
+  std::unordered_map<int32_t, Tensor> known;
+  int threads = 1;
+  StepVisitor visitor;       // when set, branches not taken are visited too
+  bool make_kernels = true;  // false: shapes and memory only
+};
+
+// Where an output of the block is found after a run. Unless `dynamic`, its shape is slots[slot].desc before
+// the run and the caller places it by setting slots[root].data.
+struct BoundOutput {
+  int32_t slot = -1;
+  int32_t root = -1;
+  bool dynamic = false;
+};
+
+struct Binding {
+  std::vector<BoundStep> steps;
+  std::vector<Slot> slots;                             // by buffer number
+  std::unordered_map<int32_t, Tensor> known;           // values fixed by this binding, kept alive
+  std::vector<std::pair<int32_t, size_t>> in_arena;    // buffer, offset
+  std::vector<std::pair<int32_t, int32_t>> aliases;    // buffer, the buffer whose memory it is; in order
+  std::vector<BoundOutput> outputs;                    // one per output of the block
+  std::unordered_map<int32_t, Memory> owned;           // dynamic buffers and outputs nobody placed
+  std::vector<Tensor> unpacked;                        // constants unpacked for kernels that need them plain
+  size_t arena_bytes = 0;                              // without scratch
+  size_t arena_lower_bound = 0;
+  size_t scratch_bytes = 0;
+  int threads = 1;
+  // Operand addresses of the step that runs.
+  std::vector<void*> input_addresses;
+  std::vector<void*> output_addresses;
+  Memory arena;                                        // used by bodies; the entry block uses the context's
+};
+
+std::unique_ptr<Binding> bind(const ProgramInfo& info, const BindRequest& request);
+
+// Points the arena's buffers into `arena` (arena_bytes + scratch_bytes bytes).
+void place(Binding& binding, void* arena);
+
+struct Observer;
+
+// Runs all steps. slots of inputs, imports and outputs must be set; dynamic outputs end up in `owned`.
+void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer* observer);
+
+}  // namespace deepjit

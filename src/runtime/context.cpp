@@ -1,0 +1,173 @@
+#include <omp.h>
+#include <unistd.h>
+#include <xmmintrin.h>
+
+#include <cstring>
+
+#include "runtime/engine.h"
+
+namespace deepjit {
+
+namespace {
+
+constexpr size_t kMostBindings = 32;
+constexpr int64_t kMostValueElements = 64;
+
+// Sets the thread count and the default floating-point state for one run, and restores the caller's.
+class RunScope {
+ public:
+  explicit RunScope(int threads) : threads_(omp_get_max_threads()), csr_(_mm_getcsr()) {
+    if (threads != threads_) omp_set_num_threads(threads);
+    _mm_setcsr(0x1f80);
+    changed_ = threads != threads_;
+  }
+  ~RunScope() {
+    if (changed_) omp_set_num_threads(threads_);
+    _mm_setcsr(csr_);
+  }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+
+ private:
+  int threads_;
+  unsigned csr_;
+  bool changed_ = false;
+};
+
+class Exclusive {
+ public:
+  explicit Exclusive(std::atomic<bool>& flag) : flag_(flag) {
+    if (flag_.exchange(true)) {
+      throw Error(Code::CONCURRENT_USE, "a context is used by two threads at once",
+                  "create one context for each thread with create_context()");
+    }
+  }
+  ~Exclusive() { flag_ = false; }
+  Exclusive(const Exclusive&) = delete;
+  Exclusive& operator=(const Exclusive&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
+Tensor copy_of(const TensorView& view) {
+  Tensor t(view.dtype, view.dims);
+  std::memcpy(t.view().data, view.data, static_cast<size_t>(view.bytes()));
+  return t;
+}
+
+}  // namespace
+
+Context::Context(std::shared_ptr<const Engine> engine, int threads) : engine_(std::move(engine)), process_(getpid()) {
+  threads_ = threads > 0 ? threads : engine_->program().threads;
+  if (threads_ <= 0) threads_ = omp_get_num_procs();
+  output_memory_.resize(engine_->program().outputs.size());
+  fed_.resize(engine_->program().inputs.size());
+}
+
+bool Context::by_value(size_t input, const TensorView& view) const {
+  return engine_->info().by_value[input] && view.dtype != DType::STRING && view.dims.rank() <= 1 &&
+         view.count() <= kMostValueElements;
+}
+
+bool Context::matches(const Cached& cached, std::span<const TensorView> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (cached.key[i].dtype != inputs[i].dtype || !(cached.key[i].dims == inputs[i].dims)) return false;
+    if (!by_value(i, inputs[i])) continue;
+    if (std::memcmp(cached.values[i].view().data, inputs[i].data, static_cast<size_t>(inputs[i].bytes())) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Context::Cached& Context::bound_for(std::span<const TensorView> inputs) {
+  for (auto it = cache_.begin(); it != cache_.end(); ++it) {
+    if (!matches(*it, inputs)) continue;
+    cache_.splice(cache_.begin(), cache_, it);
+    return cache_.front();
+  }
+  const Program& program = engine_->program();
+  Cached cached;
+  BindRequest request;
+  request.threads = threads_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    cached.key.push_back(inputs[i].desc());
+    cached.values.emplace_back();
+    request.inputs.emplace_back(program.inputs[i].buffer, inputs[i].desc());
+    if (by_value(i, inputs[i])) {
+      cached.values.back() = copy_of(inputs[i]);
+      request.known[program.inputs[i].buffer] = cached.values.back();
+    }
+  }
+  cached.binding = bind(engine_->info(), request);
+  if (cache_.size() >= kMostBindings) cache_.pop_back();
+  cache_.push_front(std::move(cached));
+  return cache_.front();
+}
+
+void Context::run(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
+                  const OutputAllocator& allocate) {
+  const Exclusive exclusive(running_);
+  if (getpid() != process_) {
+    throw Error(Code::AFTER_FORK, "this context was made before fork()", "create contexts in the child process");
+  }
+  const RunScope scope(threads_);
+  run_exclusive(inputs, outputs, allocate);
+}
+
+void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
+                            const OutputAllocator& allocate) {
+  const Program& program = engine_->program();
+  // A binding that matches has been checked when it was made.
+  if (cache_.empty() || inputs.size() != program.inputs.size() || !matches(cache_.front(), inputs)) {
+    check_inputs(program, inputs);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    fed_[i] = inputs[i].dtype == DType::UNDEFINED ? program.inputs[i].default_value.view() : inputs[i];
+  }
+  Cached& cached = bound_for(fed_);
+  Binding& binding = *cached.binding;
+  void* arena = arena_.ensure(binding.arena_bytes + binding.scratch_bytes);
+  if (cached.placed_at != arena) {
+    place(binding, arena);
+    cached.placed_at = arena;
+  }
+  for (size_t i = 0; i < fed_.size(); ++i) {
+    if (!cached.values[i].defined()) binding.slots[static_cast<size_t>(program.inputs[i].buffer)].data = fed_[i].data;
+  }
+  outputs.resize(binding.outputs.size());
+  for (size_t i = 0; i < binding.outputs.size(); ++i) {
+    const BoundOutput& output = binding.outputs[i];
+    if (output.dynamic) continue;
+    const TensorDesc& desc = binding.slots[static_cast<size_t>(output.slot)].desc;
+    void* data = allocate ? allocate(i, desc) : nullptr;
+    if (data == nullptr) data = output_memory_[i].ensure(static_cast<size_t>(desc.bytes()));
+    binding.slots[static_cast<size_t>(output.root)].data = data;
+    outputs[i] = {desc.dtype, desc.dims, data};
+  }
+  execute(engine_->info(), binding, static_cast<std::byte*>(arena) + binding.arena_bytes, observer_);
+  for (size_t i = 0; i < binding.outputs.size(); ++i) {
+    const BoundOutput& output = binding.outputs[i];
+    if (!output.dynamic) continue;
+    const Slot& slot = binding.slots[static_cast<size_t>(output.slot)];
+    outputs[i] = {slot.desc.dtype, slot.desc.dims, slot.data};
+    void* data = allocate ? allocate(i, slot.desc) : nullptr;
+    if (data == nullptr) continue;
+    if (slot.desc.count() != 0) std::memcpy(data, slot.data, static_cast<size_t>(slot.desc.bytes()));
+    outputs[i].data = data;
+  }
+}
+
+size_t Context::memory_bytes() const {
+  size_t bytes = arena_.bytes();
+  for (const Memory& memory : output_memory_) bytes += memory.bytes();
+  for (const Cached& cached : cache_) {
+    for (const auto& [buffer, memory] : cached.binding->owned) bytes += memory.bytes();
+  }
+  return bytes;
+}
+
+const Binding* Context::last_binding() const { return cache_.empty() ? nullptr : cache_.front().binding.get(); }
+
+}  // namespace deepjit

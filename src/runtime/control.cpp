@@ -1,0 +1,282 @@
+#include "runtime/control.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace deepjit {
+
+namespace {
+
+TensorView view_of(const Binding& binding, int32_t buffer) {
+  const Slot& slot = binding.slots[static_cast<size_t>(buffer)];
+  return {slot.desc.dtype, slot.desc.dims, slot.data};
+}
+
+bool read_bool(const TensorView& view) {
+  if (view.count() != 1) throw Error(Code::RUN_VALUE, "a condition must have one element");
+  return *view.as<uint8_t>() != 0;
+}
+
+// One control step at work: finds or makes the binding of a block for the shapes at hand, and runs it.
+class Body {
+ public:
+  Body(const ProgramInfo& info, Binding& outer, BoundStep& bound, int32_t block, Observer* observer)
+      : info_(info), outer_(outer), control_(*bound.control), block_(block), observer_(observer) {}
+
+  const Block& block() const { return info_.program->blocks[static_cast<size_t>(block_)]; }
+
+  // Runs the block on `inputs`; outputs stay valid until it runs again.
+  std::vector<TensorView> run(const std::vector<TensorView>& inputs) {
+    Binding& binding = bound_for(inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      binding.slots[static_cast<size_t>(block().inputs[i])].data = inputs[i].data;
+    }
+    for (int32_t buffer : imports()) {
+      if (binding.known.count(buffer) == 0) {
+        binding.slots[static_cast<size_t>(buffer)].data = outer_.slots[static_cast<size_t>(buffer)].data;
+      }
+    }
+    for (const BoundOutput& output : binding.outputs) {
+      if (output.dynamic) continue;
+      const auto bytes = static_cast<size_t>(binding.slots[static_cast<size_t>(output.slot)].desc.bytes());
+      void* data = binding.owned[output.root].ensure(bytes);
+      binding.slots[static_cast<size_t>(output.root)].data = data;
+    }
+    execute(info_, binding, static_cast<std::byte*>(binding.arena.data()) + binding.arena_bytes, observer_);
+    std::vector<TensorView> outputs;
+    for (const BoundOutput& output : binding.outputs) {
+      TensorView view = view_of(binding, output.slot);
+      view.data = binding.slots[static_cast<size_t>(output.root)].data;
+      outputs.push_back(view);
+    }
+    return outputs;
+  }
+
+ private:
+  const std::vector<int32_t>& imports() const { return info_.imports[static_cast<size_t>(block_)]; }
+
+  Binding& bound_for(const std::vector<TensorView>& inputs) {
+    std::vector<TensorDesc> key;
+    for (const TensorView& view : inputs) key.push_back(view.desc());
+    for (int32_t buffer : imports()) key.push_back(outer_.slots[static_cast<size_t>(buffer)].desc);
+    for (ControlState::Bound& candidate : control_.bound) {
+      if (candidate.block == block_ && candidate.key == key) return *candidate.binding;
+    }
+    BindRequest request;
+    request.block = block_;
+    request.threads = outer_.threads;
+    for (size_t i = 0; i < inputs.size(); ++i) request.inputs.emplace_back(block().inputs[i], key[i]);
+    for (size_t i = 0; i < imports().size(); ++i) {
+      const int32_t buffer = imports()[i];
+      if (auto it = outer_.known.find(buffer); it != outer_.known.end()) request.known[buffer] = it->second;
+      else request.inputs.emplace_back(buffer, key[inputs.size() + i]);
+    }
+    constexpr size_t kMostBindings = 16;
+    if (control_.bound.size() >= kMostBindings) control_.bound.erase(control_.bound.begin());
+    control_.bound.push_back({block_, std::move(key), bind(info_, request)});
+    Binding& binding = *control_.bound.back().binding;
+    place(binding, binding.arena.ensure(binding.arena_bytes + binding.scratch_bytes));
+    return binding;
+  }
+
+  const ProgramInfo& info_;
+  Binding& outer_;
+  ControlState& control_;
+  int32_t block_;
+  Observer* observer_;
+};
+
+// Copies `view` into memory that the step owns.
+void store(Binding& outer, Memory& memory, int32_t buffer, const TensorView& view) {
+  void* data = memory.ensure(static_cast<size_t>(view.bytes()));
+  if (view.count() != 0) std::memcpy(data, view.data, static_cast<size_t>(view.bytes()));
+  if (buffer >= 0) outer.slots[static_cast<size_t>(buffer)] = {data, view.desc()};
+}
+
+// Values stacked along a new axis, one an iteration.
+class Stack {
+ public:
+  void push(const TensorView& item) {
+    if (count_ == 0) desc_ = item.desc();
+    if (!(desc_ == item.desc())) {
+      throw Error(Code::SHAPE_MISMATCH, "a scan output changes shape from " + desc_.dims.to_string() + " to " +
+                                            item.dims.to_string());
+    }
+    const auto* bytes = static_cast<const std::byte*>(item.data);
+    data_.insert(data_.end(), bytes, bytes + item.bytes());
+    ++count_;
+  }
+
+  // Writes the items to the output buffer; `empty` is the item's shape when there was none.
+  void finish(Binding& outer, Memory& memory, int32_t buffer, const TensorDesc& empty, int axis, bool reverse) {
+    if (buffer < 0) return;
+    const TensorDesc item = count_ == 0 ? empty : desc_;
+    TensorDesc full = item;
+    full.dims.insert(axis, count_);
+    auto* to = static_cast<std::byte*>(memory.ensure(static_cast<size_t>(full.bytes())));
+    outer.slots[static_cast<size_t>(buffer)] = {to, full};
+    int64_t before = 1;
+    for (int i = 0; i < axis; ++i) before *= item.dims[i];
+    if (count_ == 0 || before == 0) return;
+    const auto chunk = static_cast<size_t>(item.bytes() / before);
+    for (int64_t k = 0; k < count_; ++k) {
+      const int64_t source = reverse ? count_ - 1 - k : k;
+      for (int64_t b = 0; b < before; ++b) {
+        std::memcpy(to + static_cast<size_t>(b * count_ + k) * chunk,
+                    data_.data() + static_cast<size_t>(source * before + b) * chunk, chunk);
+      }
+    }
+  }
+
+ private:
+  TensorDesc desc_;
+  int64_t count_ = 0;
+  std::vector<std::byte> data_;
+};
+
+TensorDesc empty_item(const Program& program, int32_t buffer) {
+  const TensorType& type = program.buffers[static_cast<size_t>(buffer)].type;
+  TensorDesc desc{type.dtype, {}};
+  for (int i = 0; type.shape.ranked() && i < type.shape.rank(); ++i) {
+    desc.dims.push_back(type.shape[i].is_const() ? type.shape[i].value() : 0);
+  }
+  return desc;
+}
+
+void execute_if(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer) {
+  const bool taken = read_bool(view_of(outer, bound.inputs[0]));
+  Body body(info, outer, bound, bound.step->blocks[taken ? 0 : 1], observer);
+  const std::vector<TensorView> results = body.run({});
+  bound.control->memory.resize(results.size());
+  for (size_t i = 0; i < bound.outputs.size(); ++i) {
+    if (bound.outputs[i] >= 0) store(outer, bound.control->memory[i], bound.outputs[i], results[i]);
+  }
+}
+
+void execute_loop(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer) {
+  Body body(info, outer, bound, bound.step->blocks[0], observer);
+  const size_t carried = body.block().inputs.size() - 2;
+  const size_t stacked = body.block().outputs.size() - 1 - carried;
+  std::vector<Memory>& memory = bound.control->memory;
+  memory.resize(carried + stacked);
+
+  const int64_t trips = bound.inputs[0] < 0 ? INT64_MAX : to_i64(view_of(outer, bound.inputs[0])).at(0);
+  bool condition = bound.inputs[1] < 0 || read_bool(view_of(outer, bound.inputs[1]));
+  std::vector<TensorView> values(carried + 2);
+  for (size_t i = 0; i < carried; ++i) {
+    values[i + 2] = view_of(outer, bound.inputs[i + 2]);
+    store(outer, memory[i], -1, values[i + 2]);
+    values[i + 2].data = memory[i].data();
+  }
+  std::vector<Stack> stacks(stacked);
+  for (int64_t iteration = 0; iteration < trips && condition; ++iteration) {
+    values[0] = {DType::INT64, {}, &iteration};
+    values[1] = {DType::BOOL, {}, &condition};
+    const std::vector<TensorView> results = body.run(values);
+    condition = read_bool(results[0]);
+    for (size_t i = 0; i < carried; ++i) {
+      values[i + 2] = results[i + 1];
+      store(outer, memory[i], -1, results[i + 1]);
+      values[i + 2].data = memory[i].data();
+    }
+    for (size_t i = 0; i < stacked; ++i) stacks[i].push(results[1 + carried + i]);
+  }
+  for (size_t i = 0; i < bound.outputs.size(); ++i) {
+    const int32_t buffer = bound.outputs[i];
+    if (i >= carried) {
+      const int32_t item = body.block().outputs[1 + i];
+      stacks[i - carried].finish(outer, memory[i], buffer, empty_item(*info.program, item), 0, false);
+    } else if (buffer >= 0) {
+      outer.slots[static_cast<size_t>(buffer)] = {values[i + 2].data, values[i + 2].desc()};
+    }
+  }
+}
+
+// The slice `index` along `axis` of `view`, copied to `memory`.
+TensorView take_slice(const TensorView& view, int axis, int64_t index, Memory& memory) {
+  TensorView item{view.dtype, view.dims, nullptr};
+  item.dims.erase(axis);
+  int64_t before = 1;
+  for (int i = 0; i < axis; ++i) before *= view.dims[i];
+  auto* to = static_cast<std::byte*>(memory.ensure(static_cast<size_t>(item.bytes())));
+  item.data = to;
+  if (item.count() == 0) return item;
+  const auto chunk = static_cast<size_t>(item.bytes() / before);
+  const auto* from = static_cast<const std::byte*>(view.data);
+  for (int64_t b = 0; b < before; ++b) {
+    std::memcpy(to + static_cast<size_t>(b) * chunk, from + static_cast<size_t>(b * view.dims[axis] + index) * chunk,
+                chunk);
+  }
+  return item;
+}
+
+int64_t at_or(const std::vector<int64_t>& values, size_t i, int64_t fallback) {
+  return i < values.size() ? values[i] : fallback;
+}
+
+void execute_scan(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer) {
+  const Attributes& attrs = bound.step->attrs;
+  Body body(info, outer, bound, bound.step->blocks[0], observer);
+  const auto scans = static_cast<size_t>(attrs.require_int("num_scan_inputs"));
+  const size_t carried = body.block().inputs.size() - scans;
+  const size_t stacked = body.block().outputs.size() - carried;
+  const auto in_axes = attrs.get_ints("scan_input_axes");
+  const auto in_directions = attrs.get_ints("scan_input_directions");
+  const auto out_axes = attrs.get_ints("scan_output_axes");
+  const auto out_directions = attrs.get_ints("scan_output_directions");
+  std::vector<Memory>& memory = bound.control->memory;
+  memory.resize(carried + stacked + scans);
+
+  std::vector<TensorView> values(carried + scans);
+  for (size_t i = 0; i < carried; ++i) {
+    values[i] = view_of(outer, bound.inputs[i]);
+    store(outer, memory[i], -1, values[i]);
+    values[i].data = memory[i].data();
+  }
+  std::vector<TensorView> sequences;
+  std::vector<int> axes;
+  int64_t length = -1;
+  for (size_t i = 0; i < scans; ++i) {
+    sequences.push_back(view_of(outer, bound.inputs[carried + i]));
+    axes.push_back(normalize_axis(at_or(in_axes, i, 0), sequences[i].dims.rank(), "scan_input_axes"));
+    const int64_t n = sequences[i].dims[axes[i]];
+    if (length >= 0 && n != length) throw Error(Code::SHAPE_MISMATCH, "scan inputs differ in length");
+    length = n;
+  }
+  std::vector<Stack> stacks(stacked);
+  for (int64_t t = 0; t < length; ++t) {
+    for (size_t i = 0; i < scans; ++i) {
+      const int64_t index = at_or(in_directions, i, 0) == 0 ? t : length - 1 - t;
+      values[carried + i] = take_slice(sequences[i], axes[i], index, memory[carried + stacked + i]);
+    }
+    const std::vector<TensorView> results = body.run(values);
+    for (size_t i = 0; i < carried; ++i) {
+      values[i] = results[i];
+      store(outer, memory[i], -1, results[i]);
+      values[i].data = memory[i].data();
+    }
+    for (size_t i = 0; i < stacked; ++i) stacks[i].push(results[carried + i]);
+  }
+  for (size_t i = 0; i < bound.outputs.size(); ++i) {
+    const int32_t buffer = bound.outputs[i];
+    if (i < carried) {
+      if (buffer >= 0) outer.slots[static_cast<size_t>(buffer)] = {values[i].data, values[i].desc()};
+      continue;
+    }
+    const TensorDesc item = empty_item(*info.program, body.block().outputs[i]);
+    const size_t k = i - carried;
+    const int axis = normalize_axis(at_or(out_axes, k, 0), item.dims.rank() + 1, "scan_output_axes");
+    stacks[k].finish(outer, memory[i], buffer, item, axis, at_or(out_directions, k, 0) != 0);
+  }
+}
+
+}  // namespace
+
+void execute_control(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer) {
+  if (bound.step->op == "If") return execute_if(info, outer, bound, observer);
+  if (bound.step->op == "Loop") return execute_loop(info, outer, bound, observer);
+  if (bound.step->op == "Scan") return execute_scan(info, outer, bound, observer);
+  throw Error(Code::INTERNAL, "unknown control step " + bound.step->op);
+}
+
+}  // namespace deepjit

@@ -1,0 +1,143 @@
+#include "runtime/engine.h"
+
+#include "ops/op.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+namespace deepjit {
+
+namespace {
+
+// Buffers whose value, not only their shape, decides shapes or branches; walked backwards to the inputs.
+std::vector<bool> wanted_values(const Program& program) {
+  std::vector<bool> wanted(program.buffers.size(), false);
+  auto want = [&](int32_t buffer) {
+    if (buffer < 0 || wanted[static_cast<size_t>(buffer)]) return false;
+    wanted[static_cast<size_t>(buffer)] = true;
+    return true;
+  };
+  auto any_output = [&](const Step& step) {
+    return std::any_of(step.outputs.begin(), step.outputs.end(),
+                       [&](int32_t b) { return b >= 0 && wanted[static_cast<size_t>(b)]; });
+  };
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (auto it = program.steps.rbegin(); it != program.steps.rend(); ++it) {
+      const Step& step = *it;
+      if (step.op == "If") {
+        changed |= want(step.inputs[0]);
+        for (int32_t block : step.blocks) {
+          const Block& body = program.blocks[static_cast<size_t>(block)];
+          for (size_t i = 0; i < step.outputs.size(); ++i) {
+            if (step.outputs[i] >= 0 && wanted[static_cast<size_t>(step.outputs[i])]) changed |= want(body.outputs[i]);
+          }
+        }
+        continue;
+      }
+      if (!step.blocks.empty() || step.op == "Shape" || step.op == "Size") continue;
+      for (int i : find_op(step.op).shape_inputs) {
+        if (static_cast<size_t>(i) < step.inputs.size()) changed |= want(step.inputs[static_cast<size_t>(i)]);
+      }
+      if (any_output(step)) {
+        for (int32_t buffer : step.inputs) changed |= want(buffer);
+      }
+    }
+  }
+  return wanted;
+}
+
+void collect_imports(const Program& program, int32_t index, std::vector<int32_t>& reads, std::vector<int32_t>& makes) {
+  const Block& block = program.blocks[static_cast<size_t>(index)];
+  makes.insert(makes.end(), block.inputs.begin(), block.inputs.end());
+  reads.insert(reads.end(), block.outputs.begin(), block.outputs.end());
+  for (int32_t s : block.steps) {
+    const Step& step = program.steps[static_cast<size_t>(s)];
+    reads.insert(reads.end(), step.inputs.begin(), step.inputs.end());
+    makes.insert(makes.end(), step.outputs.begin(), step.outputs.end());
+    for (int32_t nested : step.blocks) collect_imports(program, nested, reads, makes);
+  }
+}
+
+std::string shape_text(const TensorType& type) { return type.shape.to_string(); }
+
+}  // namespace
+
+ProgramInfo::ProgramInfo(const Program& p) : program(&p) {
+  for (size_t i = 0; i < p.blocks.size(); ++i) {
+    std::vector<int32_t> reads;
+    std::vector<int32_t> makes;
+    collect_imports(p, static_cast<int32_t>(i), reads, makes);
+    std::sort(reads.begin(), reads.end());
+    reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    std::sort(makes.begin(), makes.end());
+    std::vector<int32_t> outer;
+    for (int32_t b : reads) {
+      if (b >= 0 && !p.buffers[static_cast<size_t>(b)].is_constant &&
+          !std::binary_search(makes.begin(), makes.end(), b)) {
+        outer.push_back(b);
+      }
+    }
+    imports.push_back(std::move(outer));
+  }
+  const std::vector<bool> wanted = wanted_values(p);
+  for (const ProgramInput& input : p.inputs) by_value.push_back(wanted[static_cast<size_t>(input.buffer)]);
+}
+
+Engine::Engine(Program program, std::shared_ptr<const void> keep_alive)
+    : program_(std::move(program)), keep_alive_(std::move(keep_alive)), info_(program_) {}
+
+namespace {
+
+void check_input(const Program& program, size_t i, const TensorView& view, std::map<std::string, int64_t>& symbols) {
+  const ProgramInput& input = program.inputs[i];
+  const TensorType& type = program.buffers[static_cast<size_t>(input.buffer)].type;
+  auto expected = [&] { return "expected " + type.to_string() + ", got " + std::string(dtype_name(view.dtype)) +
+                               view.dims.to_string(); };
+  if (view.dtype == DType::UNDEFINED) {
+    if (input.default_value.defined()) return;
+    throw Error(Code::INPUT_NAME, "input \"" + input.name + "\" is missing", "feed it as " + type.to_string());
+  }
+  if (view.dtype != type.dtype) throw Error(Code::INPUT_DTYPE, "input \"" + input.name + "\": " + expected());
+  for (int64_t d : view.dims) {
+    if (d < 0) throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\" has a negative dimension");
+  }
+  if (!type.shape.ranked()) return;
+  if (view.dims.rank() != type.shape.rank()) {
+    throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\": " + expected());
+  }
+  for (int k = 0; k < view.dims.rank(); ++k) {
+    const Dim& d = type.shape[k];
+    if (d.is_const() && d.value() != view.dims[k]) {
+      throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\", dimension " + std::to_string(k) + ": " + expected());
+    }
+    if (d.is_symbol()) {
+      const auto [it, fresh] = symbols.emplace(d.to_string(), view.dims[k]);
+      if (!fresh && it->second != view.dims[k]) {
+        throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\", dimension " + std::to_string(k) + ": " + it->first +
+                                           " is " + std::to_string(it->second) + " in another input, here " +
+                                           std::to_string(view.dims[k]));
+      }
+    }
+    if (!input.has_range) continue;
+    if (view.dims[k] < input.range.min[k] || view.dims[k] > input.range.max[k]) {
+      throw Error(Code::OUT_OF_RANGE,
+                  "input \"" + input.name + "\": shape " + view.dims.to_string() + " is outside the engine's range " +
+                      input.range.min.to_string() + " to " + input.range.max.to_string(),
+                  "build again with a wider --range " + input.name + "=min:opt:max");
+    }
+  }
+}
+
+}  // namespace
+
+void check_inputs(const Program& program, std::span<const TensorView> inputs) {
+  check_internal(inputs.size() == program.inputs.size(), "run: wrong number of inputs");
+  std::map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < inputs.size(); ++i) check_input(program, i, inputs[i], symbols);
+}
+
+}  // namespace deepjit

@@ -1,0 +1,82 @@
+// A loaded engine and the contexts that run it.
+//
+// An Engine is immutable and shared by threads. A Context belongs to one thread at a time; a second thread
+// that enters it gets CONCURRENT_USE. A context keeps a binding for each set of input shapes it has seen (the
+// latest kMostBindings), so the first run of a shape binds and later runs of it allocate nothing.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+
+#include "runtime/binding.h"
+#include "runtime/observer.h"
+
+namespace deepjit {
+
+// Checks inputs against the program's declared types and ranges: INPUT_NAME, INPUT_DTYPE, INPUT_SHAPE,
+// OUT_OF_RANGE. Inputs are in the program's order; dtype UNDEFINED means not fed.
+void check_inputs(const Program& program, std::span<const TensorView> inputs);
+
+class Engine {
+ public:
+  // `keep_alive` holds the memory that constants refer to (a mapped file), or nothing.
+  Engine(Program program, std::shared_ptr<const void> keep_alive);
+
+  const Program& program() const { return program_; }
+  const ProgramInfo& info() const { return info_; }
+
+ private:
+  Program program_;
+  std::shared_ptr<const void> keep_alive_;
+  ProgramInfo info_;
+};
+
+// Memory for output i of the given type; nullptr lets the context use its own.
+using OutputAllocator = std::function<void*(size_t, const TensorDesc&)>;
+
+class Context {
+ public:
+  // `threads` 0 takes the engine's number, or all cores.
+  explicit Context(std::shared_ptr<const Engine> engine, int threads = 0);
+
+  // Runs once. Inputs are in the program's order; dtype UNDEFINED means not fed. `outputs` receives one view
+  // an output, valid until the next run where the context owns the memory.
+  void run(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
+           const OutputAllocator& allocate = nullptr);
+
+  // Bytes that the context holds for intermediate values and outputs.
+  size_t memory_bytes() const;
+  // The binding of the last run; nullptr before.
+  const Binding* last_binding() const;
+  void set_observer(Observer* observer) { observer_ = observer; }
+  int threads() const { return threads_; }
+  const Engine& engine() const { return *engine_; }
+
+ private:
+  struct Cached {
+    std::vector<TensorDesc> key;
+    std::vector<Tensor> values;  // of inputs that shapes depend on; undefined for the others
+    std::unique_ptr<Binding> binding;
+    void* placed_at = nullptr;
+  };
+  void run_exclusive(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
+                     const OutputAllocator& allocate);
+  Cached& bound_for(std::span<const TensorView> inputs);
+  bool matches(const Cached& cached, std::span<const TensorView> inputs) const;
+  bool by_value(size_t input, const TensorView& view) const;
+
+  std::shared_ptr<const Engine> engine_;
+  int threads_;
+  int process_;
+  std::atomic<bool> running_{false};
+  std::list<Cached> cache_;  // latest first
+  Memory arena_;
+  std::vector<Memory> output_memory_;
+  std::vector<TensorView> fed_;
+  Observer* observer_ = nullptr;
+};
+
+}  // namespace deepjit

@@ -1,0 +1,146 @@
+#include <chrono>
+#include <cstring>
+
+#include "runtime/binding.h"
+#include "runtime/bound_ops.h"
+#include "runtime/control.h"
+#include "runtime/observer.h"
+
+namespace deepjit {
+
+namespace {
+
+Slot& slot_of(Binding& binding, int32_t buffer) { return binding.slots[static_cast<size_t>(buffer)]; }
+
+TensorDesc desc_of(Binding& binding, int32_t buffer) {
+  return buffer < 0 ? TensorDesc{} : slot_of(binding, buffer).desc;
+}
+
+void* own(Binding& binding, int32_t buffer, const TensorDesc& desc) {
+  Slot& slot = slot_of(binding, buffer);
+  slot.desc = desc;
+  slot.data = binding.owned[buffer].ensure(static_cast<size_t>(desc.bytes()));
+  return slot.data;
+}
+
+void launch(Binding& binding, BoundStep& bound, void* scratch) {
+  for (size_t i = 0; i < bound.inputs.size(); ++i) {
+    binding.input_addresses[i] = bound.inputs[i] < 0 ? nullptr : slot_of(binding, bound.inputs[i]).data;
+  }
+  for (size_t i = 0; i < bound.outputs.size(); ++i) {
+    binding.output_addresses[i] = bound.outputs[i] < 0 ? nullptr : slot_of(binding, bound.outputs[i]).data;
+  }
+  bound.kernel->run({binding.input_addresses.data(), binding.output_addresses.data(), scratch});
+}
+
+// Makes a kernel for the shapes at hand when the shape rule can tell all output shapes without reading data
+// that changes; returns false when only the reference can run the step.
+bool prepare_dynamic(Binding& binding, BoundStep& bound, const std::vector<TensorDesc>& inputs) {
+  const Step& step = *bound.step;
+  const OpDef& op = find_op(step.op);
+  if (!op.shape_inputs.empty()) return false;
+  if (bound.kernel != nullptr && bound.seen == inputs) return true;
+  std::vector<BufferState> states(inputs.size());
+  std::vector<const BufferState*> pointers(inputs.size(), nullptr);
+  StepShape shape;
+  shape.step = &step;
+  shape.inputs = inputs;
+  shape.threads = binding.threads;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    shape.constants.push_back(nullptr);
+    if (step.inputs[i] < 0) continue;
+    states[i] = {{inputs[i].dtype, Shape(inputs[i].dims)}, {}, true};
+    if (auto it = binding.known.find(step.inputs[i]); it != binding.known.end()) states[i].known = it->second;
+    pointers[i] = &states[i];
+  }
+  std::vector<TensorType> types;
+  int64_t next_symbol = 1;
+  infer_step(step, pointers, types, next_symbol);
+  for (size_t i = 0; i < types.size(); ++i) {
+    const auto dims = types[i].shape.as_const();
+    if (step.outputs[i] >= 0 && !dims) return false;
+    shape.outputs.push_back(step.outputs[i] < 0 ? TensorDesc{} : TensorDesc{types[i].dtype, *dims});
+    if (step.outputs[i] >= 0) slot_of(binding, step.outputs[i]).desc = shape.outputs.back();
+  }
+  bound.kernel = reference_launcher().make(shape, Tactic{});
+  bound.seen = inputs;
+  return true;
+}
+
+void execute_dynamic(Binding& binding, BoundStep& bound, void* scratch) {
+  const Step& step = *bound.step;
+  std::vector<TensorDesc> inputs;
+  for (int32_t buffer : bound.inputs) inputs.push_back(desc_of(binding, buffer));
+  if (prepare_dynamic(binding, bound, inputs)) {
+    for (int32_t buffer : bound.outputs) {
+      if (buffer >= 0) own(binding, buffer, slot_of(binding, buffer).desc);
+    }
+    bool empty = true;
+    for (int32_t buffer : bound.outputs) empty = empty && (buffer < 0 || slot_of(binding, buffer).desc.count() == 0);
+    if (!empty) launch(binding, bound, scratch);
+    return;
+  }
+  std::vector<TensorView> views;
+  for (int32_t buffer : bound.inputs) {
+    if (buffer < 0) {
+      views.emplace_back();
+    } else {
+      const Slot& slot = slot_of(binding, buffer);
+      views.push_back({slot.desc.dtype, slot.desc.dims, slot.data});
+    }
+  }
+  evaluate_dynamic(step, views, [&](int i, const TensorDesc& desc) {
+    return own(binding, bound.outputs[static_cast<size_t>(i)], desc);
+  });
+}
+
+void update_followers(Binding& binding, const BoundStep& bound) {
+  for (const BoundStep::Follower& follower : bound.followers) {
+    Slot& slot = slot_of(binding, follower.buffer);
+    const Slot& output = slot_of(binding, follower.output);
+    slot.data = output.data;
+    if (!follower.fixed_shape) slot.desc = output.desc;
+  }
+}
+
+void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, void* scratch, Observer* observer) {
+  switch (bound.kind) {
+    case BoundStep::Kind::KERNEL:
+      return launch(binding, bound, scratch);
+    case BoundStep::Kind::DYNAMIC:
+      execute_dynamic(binding, bound, scratch);
+      return update_followers(binding, bound);
+    case BoundStep::Kind::CONTROL:
+      execute_control(info, binding, bound, observer);
+      return update_followers(binding, bound);
+    case BoundStep::Kind::COPY: {
+      const Slot& from = slot_of(binding, bound.inputs[0]);
+      const Slot& to = slot_of(binding, bound.outputs[0]);
+      if (from.desc.count() != 0) std::memcpy(to.data, from.data, static_cast<size_t>(from.desc.bytes()));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer* observer) {
+  for (const auto& [buffer, root] : binding.aliases) slot_of(binding, buffer).data = slot_of(binding, root).data;
+  for (BoundStep& bound : binding.steps) {
+    try {
+      if (observer == nullptr || bound.step == nullptr) {
+        execute_step(info, binding, bound, scratch, observer);
+      } else {
+        const auto start = std::chrono::steady_clock::now();
+        execute_step(info, binding, bound, scratch, observer);
+        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+        observer->on_step(*bound.step, took.count());
+      }
+    } catch (const Error& e) {
+      if (bound.step == nullptr || !bound.step->blocks.empty()) throw;
+      throw e.with_prefix("node \"" + bound.step->name + "\" (" + bound.step->op + "): ");
+    }
+  }
+}
+
+}  // namespace deepjit
