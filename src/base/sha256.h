@@ -1,0 +1,17 @@
+// SHA-256 by OpenSSL.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace deepjit {
+
+using Sha256 = std::array<uint8_t, 32>;
+
+Sha256 sha256(std::span<const uint8_t> bytes);
+std::string hex(std::span<const uint8_t> bytes);
+std::string sha256_hex(const std::string& text);
+
+}  // namespace deepjit

@@ -1,0 +1,55 @@
+// The engine file: header, section table, sections.
+//
+//   offset 0   magic "DEEPJIT\0"
+//          8   u32 format version        12  u32 number of sections
+//         16   u64 file size             24  u64 reserved, zero
+//         32   section table, 64 bytes each:
+//                u32 kind, u32 reserved, u64 offset, u64 size, 8 bytes reserved, 32 bytes SHA-256 of the section
+//          .   32 bytes SHA-256 of everything before
+//          .   sections, each at a multiple of 4096; the bytes between are zero
+//
+// All integers are little endian. A reader checks the header's hash, the table's ranges, that gaps are zero
+// and each section's hash, in this order, before it parses anything. Constants live in WEIGHTS, page aligned,
+// and are used from the mapping without a copy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace deepjit {
+
+constexpr char kEngineMagic[8] = {'D', 'E', 'E', 'P', 'J', 'I', 'T', '\0'};
+constexpr uint32_t kEngineVersion = 1;
+constexpr size_t kSectionAlign = 4096;
+constexpr size_t kHeaderBytes = 32;
+constexpr size_t kTableEntryBytes = 64;
+constexpr size_t kHashBytes = 32;
+
+enum class Section : uint32_t { PROGRAM = 1, WEIGHTS = 2, GRAPH = 3, LOCK = 4 };
+
+struct EngineFile {
+  Program program;
+  std::string graph_text;  // the graph before and after the passes, for inspect
+  std::string lock_text;   // step fingerprint -> tactic, see tune/
+};
+
+struct LoadedFile {
+  EngineFile file;
+  std::shared_ptr<const void> mapping;  // constants refer into it
+};
+
+// Writes to memory. The same EngineFile gives the same bytes.
+std::vector<uint8_t> write_engine(const EngineFile& file);
+// Writes by temporary file, fsync and rename: the path holds the old file or the whole new one.
+void save_engine(const EngineFile& file, const std::string& path);
+
+// Any damage throws a 4xx error. `mapping` owns `bytes`.
+LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> mapping);
+LoadedFile load_engine(const std::string& path);
+
+}  // namespace deepjit

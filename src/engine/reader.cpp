@@ -1,0 +1,356 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "base/sha256.h"
+#include "engine/format.h"
+#include "engine/stream.h"
+#include "ops/op.h"
+
+namespace deepjit {
+
+namespace {
+
+// Parses the PROGRAM section; every number is checked against what it indexes.
+class ProgramReader {
+ public:
+  ProgramReader(std::span<const uint8_t> program, std::span<const uint8_t> weights,
+                std::shared_ptr<const void> mapping)
+      : in_(program), weights_(weights), mapping_(std::move(mapping)) {}
+
+  Program read() {
+    Program p;
+    p.name = in_.text();
+    p.threads = in_.number<int32_t>();
+    for (size_t n = in_.count(8); n > 0; --n) {
+      std::string key = in_.text();
+      p.metadata[std::move(key)] = in_.text();
+    }
+    for (size_t n = in_.count(4); n > 0; --n) p.buffers.push_back(buffer());
+    for (size_t n = in_.count(4); n > 0; --n) p.steps.push_back(step());
+    for (size_t n = in_.count(4); n > 0; --n) {
+      Block b;
+      b.inputs = numbers();
+      b.outputs = numbers();
+      b.steps = numbers();
+      p.blocks.push_back(std::move(b));
+    }
+    for (size_t n = in_.count(4); n > 0; --n) p.inputs.push_back(input());
+    for (size_t n = in_.count(4); n > 0; --n) {
+      ProgramOutput o;
+      o.name = in_.text();
+      o.buffer = in_.number<int32_t>();
+      p.outputs.push_back(std::move(o));
+    }
+    if (!in_.at_end()) ByteReader::fail("bytes are left over in the program section");
+    check(p);
+    return p;
+  }
+
+ private:
+  std::vector<int32_t> numbers() {
+    std::vector<int32_t> out;
+    for (size_t n = in_.count(4); n > 0; --n) out.push_back(in_.number<int32_t>());
+    return out;
+  }
+
+  Dims dims() {
+    Dims d;
+    const auto rank = in_.number<uint32_t>();
+    if (rank > kMaxRank) ByteReader::fail("a rank is above 16");
+    for (uint32_t i = 0; i < rank; ++i) {
+      d.push_back(in_.number<int64_t>());
+      if (d.back() < 0) ByteReader::fail("a dimension is negative");
+    }
+    return d;
+  }
+
+  DType dtype() {
+    const auto value = static_cast<DType>(in_.number<uint8_t>());
+    if (dtype_name(value) == "unknown") ByteReader::fail("an element type is unknown");
+    return value;
+  }
+
+  Tensor tensor() {
+    const DType type = dtype();
+    if (type == DType::UNDEFINED) return {};
+    const Dims d = dims();
+    const int64_t count = d.count();
+    if (type == DType::STRING) {
+      if (static_cast<uint64_t>(count) > weights_.size() + (uint64_t{1} << 20)) ByteReader::fail("too many strings");
+      Tensor t(type, d);
+      for (int64_t i = 0; i < count; ++i) t.as<std::string>()[i] = in_.text();
+      return t;
+    }
+    const auto offset = in_.number<uint64_t>();
+    const auto bytes = static_cast<uint64_t>(checked_mul(count, static_cast<int64_t>(dtype_size(type))));
+    if (offset > weights_.size() || bytes > weights_.size() - offset || offset % 64 != 0) {
+      ByteReader::fail("a constant lies outside the weights section");
+    }
+    return Tensor(type, d, weights_.data() + offset, mapping_);
+  }
+
+  Dim dim() {
+    const bool constant = in_.number<uint8_t>() != 0;
+    if (constant) return Dim(in_.number<int64_t>());
+    const std::string text = in_.text();
+    const auto [it, fresh] = dims_seen_.emplace(text, Dim());
+    if (fresh) it->second = Dim::parse(text);
+    return it->second;
+  }
+
+  Buffer buffer() {
+    Buffer b;
+    b.name = in_.text();
+    b.type.dtype = dtype();
+    if (in_.number<uint8_t>() != 0) {
+      std::vector<Dim> d;
+      const size_t rank = in_.count(1);
+      if (rank > kMaxRank) ByteReader::fail("a rank is above 16");
+      for (size_t i = 0; i < rank; ++i) d.push_back(dim());
+      b.type.shape = Shape(std::move(d));
+    }
+    b.is_constant = in_.number<uint8_t>() != 0;
+    b.constant = tensor();
+    return b;
+  }
+
+  Attribute attribute() {
+    switch (in_.number<uint8_t>()) {
+      case 0:
+        return in_.number<int64_t>();
+      case 1:
+        return in_.number<float>();
+      case 2:
+        return in_.text();
+      case 3:
+        return list<int64_t>(8, [&] { return in_.number<int64_t>(); });
+      case 4:
+        return list<float>(4, [&] { return in_.number<float>(); });
+      case 5:
+        return list<std::string>(4, [&] { return in_.text(); });
+      case 6:
+        return tensor();
+      default:
+        ByteReader::fail("an attribute kind is unknown");
+    }
+  }
+
+  template <typename T, typename F>
+  std::vector<T> list(size_t item_bytes, F&& read_one) {
+    std::vector<T> out;
+    for (size_t n = in_.count(item_bytes); n > 0; --n) out.push_back(read_one());
+    return out;
+  }
+
+  Step step() {
+    Step s;
+    s.op = in_.text();
+    s.name = in_.text();
+    for (size_t n = in_.count(5); n > 0; --n) {
+      const std::string name = in_.text();
+      s.attrs.set(name, attribute());
+    }
+    s.inputs = numbers();
+    s.outputs = numbers();
+    s.blocks = numbers();
+    s.origins = list<std::string>(4, [&] { return in_.text(); });
+    s.tactic.provider = in_.text();
+    s.tactic.variant = in_.text();
+    for (size_t n = in_.count(9); n > 0; --n) {
+      PackedOperand p;
+      p.input = in_.number<int32_t>();
+      p.format = in_.text();
+      p.data = tensor();
+      s.tactic.packed.push_back(std::move(p));
+    }
+    s.tactic.time_us = in_.number<double>();
+    s.tactic.max_error = in_.number<double>();
+    return s;
+  }
+
+  ProgramInput input() {
+    ProgramInput i;
+    i.name = in_.text();
+    i.buffer = in_.number<int32_t>();
+    i.default_value = tensor();
+    i.has_range = in_.number<uint8_t>() != 0;
+    if (!i.has_range) return i;
+    i.range = {dims(), dims(), dims()};
+    return i;
+  }
+
+  static void check_index(int32_t value, size_t limit, bool optional) {
+    if ((optional && value == -1) || (value >= 0 && static_cast<size_t>(value) < limit)) return;
+    ByteReader::fail("an index is out of range");
+  }
+
+  static void check_step(const Program& p, const Step& s) {
+    for (int32_t b : s.inputs) check_index(b, p.buffers.size(), true);
+    for (int32_t b : s.outputs) check_index(b, p.buffers.size(), true);
+    for (int32_t b : s.blocks) check_index(b, p.blocks.size(), false);
+    for (const PackedOperand& packed : s.tactic.packed) {
+      check_index(packed.input, s.inputs.size(), false);
+      check_index(s.inputs[static_cast<size_t>(packed.input)], p.buffers.size(), false);
+    }
+    const OpDef* op = op_registry().find(s.op);
+    if (op == nullptr) {
+      throw Error(Code::ENGINE_INCOMPATIBLE, "the engine uses operator " + s.op + ", which this build does not have",
+                  "build the engine again with this version");
+    }
+    const auto inputs = static_cast<int>(s.inputs.size());
+    const auto outputs = static_cast<int>(s.outputs.size());
+    if (inputs < op->min_inputs || inputs > op->max_inputs || outputs < 1 || outputs > op->max_outputs) {
+      ByteReader::fail("step " + s.name + " has a wrong number of operands");
+    }
+  }
+
+  static void check(const Program& p) {
+    if (p.blocks.empty()) ByteReader::fail("there is no entry block");
+    for (const Step& s : p.steps) check_step(p, s);
+    std::vector<int> depth(p.blocks.size(), 0);
+    std::vector<bool> used(p.steps.size(), false);
+    for (size_t i = 0; i < p.blocks.size(); ++i) {
+      for (int32_t b : p.blocks[i].inputs) check_index(b, p.buffers.size(), false);
+      for (int32_t b : p.blocks[i].outputs) check_index(b, p.buffers.size(), false);
+      for (int32_t s : p.blocks[i].steps) {
+        check_index(s, p.steps.size(), false);
+        if (used[static_cast<size_t>(s)]) ByteReader::fail("a step stands in two blocks");
+        used[static_cast<size_t>(s)] = true;
+        // Bodies come after the block that holds them, so blocks cannot contain each other in a ring.
+        for (int32_t b : p.steps[static_cast<size_t>(s)].blocks) {
+          if (static_cast<size_t>(b) <= i) ByteReader::fail("blocks nest in a ring");
+        }
+      }
+    }
+    for (const ProgramInput& i : p.inputs) {
+      check_index(i.buffer, p.buffers.size(), false);
+      const Shape& shape = p.buffers[static_cast<size_t>(i.buffer)].type.shape;
+      if (!i.has_range) continue;
+      const int rank = i.range.min.rank();
+      if (i.range.max.rank() != rank || i.range.opt.rank() != rank || !shape.ranked() || shape.rank() != rank) {
+        ByteReader::fail("a shape range has a wrong rank");
+      }
+    }
+    for (const ProgramOutput& o : p.outputs) check_index(o.buffer, p.buffers.size(), false);
+    if (p.outputs.size() != p.blocks[0].outputs.size() || p.inputs.size() != p.blocks[0].inputs.size()) {
+      ByteReader::fail("the entry block does not match the program's inputs and outputs");
+    }
+  }
+
+  ByteReader in_;
+  std::span<const uint8_t> weights_;
+  std::shared_ptr<const void> mapping_;
+  std::map<std::string, Dim> dims_seen_;
+};
+
+void check_hash(std::span<const uint8_t> bytes, const uint8_t* expected, const char* what) {
+  if (std::memcmp(sha256(bytes).data(), expected, kHashBytes) == 0) return;
+  throw Error(Code::ENGINE_CHECKSUM, std::string("the engine is damaged: the checksum of ") + what + " does not match",
+              "build the engine again");
+}
+
+void check_zero(std::span<const uint8_t> bytes) {
+  if (std::any_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b != 0; })) {
+    throw Error(Code::ENGINE_CHECKSUM, "the engine is damaged: the space between sections is not empty",
+                "build the engine again");
+  }
+}
+
+struct SectionBytes {
+  uint64_t offset;
+  uint64_t size;
+};
+
+// Checks the header, the table, the gaps and all hashes; returns the sections.
+std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_t> bytes) {
+  if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kEngineMagic, sizeof kEngineMagic) != 0) {
+    throw Error(Code::ENGINE_MAGIC, "this is not a deepjit engine", "build one with: deepjit build MODEL.onnx -o M.dje");
+  }
+  ByteReader header(bytes.subspan(8));
+  const auto version = header.number<uint32_t>();
+  if (version != kEngineVersion) {
+    throw Error(Code::ENGINE_VERSION,
+                "the engine has format version " + std::to_string(version) + ", this build reads " +
+                    std::to_string(kEngineVersion),
+                "build the engine again with this version");
+  }
+  const size_t count = header.number<uint32_t>();
+  const auto file_size = header.number<uint64_t>();
+  if (count > 64) ByteReader::fail("it claims too many sections");
+  const size_t table_end = kHeaderBytes + count * kTableEntryBytes;
+  if (bytes.size() < table_end + kHashBytes || file_size != bytes.size()) {
+    ByteReader::fail("the file has " + std::to_string(bytes.size()) + " bytes, its header says " +
+                     std::to_string(file_size));
+  }
+  check_hash(bytes.first(table_end), bytes.data() + table_end, "the header");
+  std::map<Section, std::span<const uint8_t>> sections;
+  size_t end = table_end + kHashBytes;
+  for (size_t i = 0; i < count; ++i) {
+    const auto entry = bytes.subspan(kHeaderBytes + i * kTableEntryBytes, kTableEntryBytes);
+    ByteReader in(entry);
+    const auto kind = static_cast<Section>(in.number<uint32_t>());
+    in.number<uint32_t>();
+    const auto offset = in.number<uint64_t>();
+    const auto size = in.number<uint64_t>();
+    if (offset < end || offset > bytes.size() || size > bytes.size() - offset) {
+      ByteReader::fail("a section lies outside the file");
+    }
+    check_zero(bytes.subspan(end, offset - end));
+    sections[kind] = bytes.subspan(offset, size);
+    check_hash(sections[kind], entry.data() + 32, "a section");
+    end = offset + size;
+  }
+  check_zero(bytes.subspan(end));
+  return sections;
+}
+
+std::string text_of(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> mapping) {
+  auto sections = open_sections(bytes);
+  if (sections.count(Section::PROGRAM) == 0 || sections.count(Section::WEIGHTS) == 0) {
+    ByteReader::fail("a section is missing");
+  }
+  LoadedFile loaded;
+  try {
+    loaded.file.program = ProgramReader(sections[Section::PROGRAM], sections[Section::WEIGHTS], mapping).read();
+  } catch (const Error& e) {
+    if (static_cast<int>(e.code()) / 100 == 4) throw;
+    ByteReader::fail(e.message());
+  }
+  loaded.file.graph_text = text_of(sections[Section::GRAPH]);
+  loaded.file.lock_text = text_of(sections[Section::LOCK]);
+  loaded.mapping = std::move(mapping);
+  return loaded;
+}
+
+LoadedFile load_engine(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Error(Code::FILE_NOT_FOUND, "cannot open \"" + path + "\": " + std::strerror(errno));
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    throw Error(Code::FILE_NOT_FOUND, "\"" + path + "\" is not a plain file");
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) {
+    close(fd);
+    throw Error(Code::ENGINE_MAGIC, "\"" + path + "\" is empty");
+  }
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+  close(fd);
+  if (data == MAP_FAILED) throw Error(Code::HOST_OOM, "cannot map \"" + path + "\": " + std::strerror(errno));
+  std::shared_ptr<const void> mapping(data, [size](const void* p) { munmap(const_cast<void*>(p), size); });
+  return read_engine({static_cast<const uint8_t*>(data), size}, mapping);
+}
+
+}  // namespace deepjit

@@ -1,0 +1,71 @@
+#include "lower/lower.h"
+
+#include <unordered_map>
+
+namespace deepjit {
+
+namespace {
+
+class Lowering {
+ public:
+  Program run(const Graph& graph) {
+    program_.name = graph.name;
+    program_.blocks.emplace_back();
+    lower_block(graph, 0);
+    for (const Value* v : graph.inputs) {
+      ProgramInput input;
+      input.name = v->name;
+      input.buffer = buffer(v);
+      input.default_value = v->default_value;
+      program_.inputs.push_back(std::move(input));
+    }
+    for (const Value* v : graph.outputs) program_.outputs.push_back({v->name, buffer(v)});
+    return std::move(program_);
+  }
+
+ private:
+  int32_t buffer(const Value* value) {
+    if (value == nullptr) return -1;
+    const auto [it, fresh] = numbers_.emplace(value, static_cast<int32_t>(program_.buffers.size()));
+    if (fresh) program_.buffers.push_back({value->name, value->type, value->is_constant(), value->constant});
+    return it->second;
+  }
+
+  void lower_block(const Graph& graph, int32_t index) {
+    Block block;
+    for (const Value* v : graph.inputs) block.inputs.push_back(buffer(v));
+    for (const auto& node : graph.nodes()) block.steps.push_back(lower_node(*node));
+    for (const Value* v : graph.outputs) block.outputs.push_back(buffer(v));
+    program_.blocks[static_cast<size_t>(index)] = std::move(block);
+  }
+
+  int32_t lower_node(const Node& node) {
+    Step step;
+    step.op = node.op;
+    step.name = node.name;
+    step.attrs = node.attrs;
+    step.origins = node.origins;
+    for (const Value* v : node.inputs) step.inputs.push_back(buffer(v));
+    for (const Value* v : node.outputs) {
+      const bool read = v != nullptr && (!v->users.empty() || Graph::is_output(v));
+      step.outputs.push_back(read ? buffer(v) : -1);
+    }
+    for (const auto& body : node.bodies) {
+      const auto index = static_cast<int32_t>(program_.blocks.size());
+      program_.blocks.emplace_back();
+      step.blocks.push_back(index);
+      lower_block(*body, index);
+    }
+    program_.steps.push_back(std::move(step));
+    return static_cast<int32_t>(program_.steps.size()) - 1;
+  }
+
+  Program program_;
+  std::unordered_map<const Value*, int32_t> numbers_;
+};
+
+}  // namespace
+
+Program lower(const Graph& graph) { return Lowering().run(graph); }
+
+}  // namespace deepjit

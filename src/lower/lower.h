@@ -1,0 +1,15 @@
+// Graph to program: one step a node, values to numbered buffers, bodies to blocks.
+//
+// Stands between the passes and tuning. Needs a verified graph with types; guarantees a program whose steps
+// are in order, where outputs that nobody reads are dropped and every step runs by the reference until the
+// tuner chooses.
+#pragma once
+
+#include "graph/graph.h"
+#include "program/program.h"
+
+namespace deepjit {
+
+Program lower(const Graph& graph);
+
+}  // namespace deepjit

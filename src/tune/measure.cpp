@@ -1,0 +1,151 @@
+#include "tune/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "base/visit.h"
+
+namespace deepjit {
+
+namespace {
+
+constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 0.5, 1e-40, -1e-40, 88.0, -88.0, 1e30, -1e30, 3.4e38};
+
+Tensor make_input(const TensorDesc& desc, bool adversarial, std::mt19937_64& random) {
+  Tensor t(desc.dtype, desc.dims);
+  const int64_t n = desc.count();
+  std::normal_distribution<float> normal;
+  if (desc.dtype == DType::FLOAT32 || desc.dtype == DType::FLOAT64 || desc.dtype == DType::FLOAT16 ||
+      desc.dtype == DType::BFLOAT16) {
+    visit_float(desc.dtype, "tuning input", [&]<typename T>() {
+      for (int64_t i = 0; i < n; ++i) {
+        double value = static_cast<double>(normal(random));
+        if (adversarial && i % 3 == 0) {
+          const size_t k = random() % (std::size(kSpecial) + 3);
+          if (k < std::size(kSpecial)) value = kSpecial[k];
+          else if (k == std::size(kSpecial)) value = std::numeric_limits<double>::quiet_NaN();
+          else value = k % 2 == 0 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+        }
+        if constexpr (std::is_same_v<T, double>) t.as<T>()[i] = value;
+        else t.as<T>()[i] = T(static_cast<float>(value));
+      }
+    });
+    return t;
+  }
+  // Small non-negative integers: valid as most indices, sizes and quantized data.
+  auto* bytes = t.as<uint8_t>();
+  std::fill(bytes, bytes + t.bytes(), uint8_t{0});
+  const auto size = static_cast<int64_t>(dtype_size(desc.dtype));
+  const uint64_t most = desc.dtype == DType::BOOL ? 2 : size == 1 ? 127 : 4;
+  for (int64_t i = 0; i < n; ++i) bytes[i * size] = static_cast<uint8_t>(random() % most);
+  return t;
+}
+
+double pair_error(double got, double want, double scale) {
+  if (std::isnan(want) || std::isnan(got)) {
+    return std::isnan(want) && std::isnan(got) ? 0 : std::numeric_limits<double>::infinity();
+  }
+  if (std::isinf(want) || std::isinf(got)) return got == want ? 0 : std::numeric_limits<double>::infinity();
+  return std::abs(got - want) / scale;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (size_t i = 0; i < task.inputs.size(); ++i) {
+    if (task.inputs[i].dtype == DType::UNDEFINED) inputs_.emplace_back();
+    else if (task.constants[i].defined()) inputs_.push_back(task.constants[i]);
+    else inputs_.push_back(make_input(task.inputs[i], adversarial, random));
+    input_addresses_.push_back(inputs_.back().view().data);
+  }
+  for (const TensorDesc& desc : task.outputs) {
+    outputs_.push_back(desc.dtype == DType::UNDEFINED ? Tensor() : Tensor(desc.dtype, desc.dims));
+    output_addresses_.push_back(outputs_.back().view().data);
+  }
+}
+
+void Workbench::run(Kernel& kernel) {
+  if (scratch_.size() < kernel.scratch_bytes() + 64) scratch_.resize(kernel.scratch_bytes() + 64);
+  auto address = reinterpret_cast<uintptr_t>(scratch_.data());
+  address = (address + 63) / 64 * 64;
+  kernel.run({input_addresses_.data(), output_addresses_.data(), reinterpret_cast<void*>(address)});
+}
+
+void Workbench::run_reference(const StepShape& shape) {
+  run(*reference_launcher().make(shape, Tactic{}));
+  for (const Tensor& out : outputs_) {
+    expected_.push_back(out.defined() ? Tensor(out.dtype(), out.dims()) : Tensor());
+    if (out.defined() && out.bytes() > 0) {
+      std::memcpy(expected_.back().view().data, out.view().data, static_cast<size_t>(out.bytes()));
+      std::memset(out.view().data, 0x7f, static_cast<size_t>(out.bytes()));  // stale results must not pass
+    }
+  }
+}
+
+double Workbench::error(bool per_element) const {
+  double worst = 0;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].defined()) continue;
+    const std::vector<double> got = outputs_[i].to_f64();
+    const std::vector<double> want = expected_[i].to_f64();
+    double scale = 1e-30;
+    for (double w : want) {
+      if (std::isfinite(w)) scale = std::max(scale, std::abs(w));
+    }
+    for (size_t k = 0; k < got.size(); ++k) {
+      const double own = per_element ? std::abs(want[k]) + 1e-3 : scale;
+      worst = std::max(worst, pair_error(got[k], want[k], own));
+    }
+  }
+  return worst;
+}
+
+std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels) {
+  using Clock = std::chrono::steady_clock;
+  auto sample = [&](Kernel& kernel, int repeats) {
+    const auto start = Clock::now();
+    for (int r = 0; r < repeats; ++r) bench.run(kernel);
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / repeats;
+  };
+  std::vector<std::vector<double>> samples(kernels.size());
+  double best = std::numeric_limits<double>::infinity();
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    bench.run(*kernels[k]);  // warm-up
+    samples[k].push_back(sample(*kernels[k], 1));
+    best = std::min(best, samples[k].back());
+  }
+  const int repeats = static_cast<int>(std::clamp(30.0 / best, 1.0, 100.0));
+  const int rounds = static_cast<int>(std::clamp(20000.0 / (best * repeats), 5.0, 15.0));
+  std::vector<bool> far(kernels.size());
+  for (size_t k = 0; k < kernels.size(); ++k) far[k] = samples[k][0] > 4 * best + 5;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (!far[k]) samples[k].clear();
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      if (!far[k]) samples[k].push_back(sample(*kernels[k], repeats));
+    }
+  }
+  std::vector<Timing> timings;
+  for (const std::vector<double>& s : samples) {
+    Timing t;
+    t.centre_us = median(s);
+    std::vector<double> deviations;
+    for (double v : s) deviations.push_back(std::abs(v - t.centre_us));
+    t.spread_us = median(deviations);
+    timings.push_back(t);
+  }
+  return timings;
+}
+
+}  // namespace deepjit

@@ -1,0 +1,41 @@
+// Verifying and timing one candidate kernel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "tune/tuner.h"
+
+namespace deepjit {
+
+// Inputs and outputs for one task, with the reference's results.
+class Workbench {
+ public:
+  // `adversarial` mixes special values into the floating-point inputs.
+  Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed);
+
+  void run_reference(const StepShape& shape);
+  void run(Kernel& kernel);
+  // Largest error of the last run against the reference: relative to the output's scale, or infinity when
+  // NaNs or infinities differ. `per_element` relates each error to its own value instead.
+  double error(bool per_element) const;
+
+ private:
+  std::vector<Tensor> inputs_;
+  std::vector<Tensor> outputs_;
+  std::vector<Tensor> expected_;
+  std::vector<void*> input_addresses_;
+  std::vector<void*> output_addresses_;
+  std::vector<char> scratch_;
+};
+
+struct Timing {
+  double centre_us = 0;  // median
+  double spread_us = 0;  // median absolute deviation
+};
+
+// Times all kernels in interleaved rounds. A kernel that is far slower than the best is measured once.
+std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels);
+
+}  // namespace deepjit

@@ -1,0 +1,289 @@
+#include "tune/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "base/sha256.h"
+#include "ops/op.h"
+#include "tune/cache.h"
+#include "tune/measure.h"
+
+namespace deepjit {
+
+namespace {
+
+std::string cpu_model() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 1);
+  }
+  return "unknown";
+}
+
+std::string tactic_name(const Tactic& tactic) {
+  return tactic.variant.empty() ? tactic.provider : tactic.provider + ":" + tactic.variant;
+}
+
+struct Candidate {
+  Tactic tactic;
+  std::unique_ptr<Kernel> kernel;
+  double error = 0;
+  Timing timing;
+};
+
+class Tuner {
+ public:
+  Tuner(Program& program, const TuneOptions& options)
+      : program_(program), options_(options), cache_(options.cache_dir), start_(std::chrono::steady_clock::now()) {
+    if (!options.lock_text.empty()) locked_ = read_lock(options.lock_text);
+  }
+
+  TuneReport run(const std::vector<TuneTask>& tasks) {
+    size_t done = 0;
+    for (const TuneTask* task : by_work(tasks)) {
+      Step& step = program_.steps[static_cast<size_t>(task->step)];
+      const StepShape shape = shape_of(*task);
+      const std::vector<Tactic> offers = collect_offers(shape);
+      const std::string key = sha256_hex(fingerprint_text(program_, *task, options_.threads)).substr(0, 32);
+      auto it = chosen_.find(key);
+      if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
+      apply(step, shape, offers, it->second);
+      if (options_.progress) options_.progress(++done, tasks.size());
+    }
+    drop_packed_constants();
+    for (const auto& [key, choice] : chosen_) report_.choices.push_back(choice);
+    report_.lock_text = write_lock(report_.choices);
+    return std::move(report_);
+  }
+
+ private:
+  // The largest steps first, so that a short budget goes where it counts.
+  static std::vector<const TuneTask*> by_work(const std::vector<TuneTask>& tasks) {
+    std::vector<std::pair<double, const TuneTask*>> order;
+    for (const TuneTask& task : tasks) {
+      double work = 1;
+      for (const TensorDesc& d : task.inputs) {
+        if (d.dtype != DType::UNDEFINED) work *= static_cast<double>(std::max<int64_t>(d.count(), 1));
+      }
+      order.emplace_back(work, &task);
+    }
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<const TuneTask*> out;
+    for (const auto& [work, task] : order) out.push_back(task);
+    return out;
+  }
+
+  StepShape shape_of(const TuneTask& task) const {
+    StepShape shape;
+    shape.step = &program_.steps[static_cast<size_t>(task.step)];
+    shape.inputs = task.inputs;
+    shape.outputs = task.outputs;
+    shape.threads = options_.threads;
+    for (const Tensor& c : task.constants) shape.constants.push_back(c.defined() ? &c : nullptr);
+    return shape;
+  }
+
+  std::vector<Tactic> collect_offers(const StepShape& shape) const {
+    std::vector<Tactic> all;
+    for (const Offerer* offerer : offerers()) {
+      Offer offer = offerer->offer(shape);
+      for (Tactic& t : offer.tactics) all.push_back(std::move(t));
+    }
+    return all;
+  }
+
+  static const Offerer& offerer_of(const Tactic& tactic) {
+    for (const Offerer* offerer : offerers()) {
+      if (offerer->name() == tactic.provider) return *offerer;
+    }
+    throw Error(Code::INTERNAL, "no provider named " + tactic.provider);
+  }
+
+  static bool offered(const std::vector<Tactic>& offers, const std::string& name) {
+    return std::any_of(offers.begin(), offers.end(), [&](const Tactic& t) { return tactic_name(t) == name; });
+  }
+
+  bool out_of_time() const {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    return options_.budget_s > 0 && spent.count() > options_.budget_s;
+  }
+
+  void log(const std::string& line) const {
+    if (options_.log) options_.log(line);
+  }
+
+  Choice choose(const std::string& key, const Step& step, const TuneTask& task, const StepShape& shape,
+                const std::vector<Tactic>& offers) {
+    Choice choice{key, step.op, "reference", 0, 0, 0};
+    if (offers.size() <= 1) {
+      if (!offers.empty()) choice.tactic = tactic_name(offers[0]);
+      return choice;
+    }
+    if (options_.force_tactic.empty()) {
+      if (auto it = locked_.find(key); it != locked_.end() && offered(offers, it->second.tactic)) {
+        ++report_.reused;
+        return it->second;
+      }
+      if (auto cached = cache_.find(key); cached && offered(offers, cached->tactic)) {
+        ++report_.reused;
+        return *cached;
+      }
+    }
+    if (out_of_time()) {
+      ++report_.out_of_budget;
+      return choice;
+    }
+    measure(choice, step, task, shape, offers);
+    ++report_.measured;
+    if (options_.force_tactic.empty()) cache_.store(choice, fingerprint_text(program_, task, options_.threads));
+    return choice;
+  }
+
+  // Verifies all offers and times those that agree with the reference.
+  void measure(Choice& choice, const Step& step, const TuneTask& task, const StepShape& shape,
+               const std::vector<Tactic>& offers) {
+    Workbench bench(step, task, false, 1);
+    bench.run_reference(shape);
+    std::unique_ptr<Workbench> hard;
+    if (find_op(step.op).pointwise) {
+      hard = std::make_unique<Workbench>(step, task, true, 2);
+      hard->run_reference(shape);
+    }
+    std::vector<Candidate> candidates;
+    for (const Tactic& offer : offers) {
+      Candidate c{offer, nullptr, 0, {}};
+      const std::string fault = prepare(c, shape, bench, hard.get());
+      if (fault.empty()) candidates.push_back(std::move(c));
+      else log(fmt::format("{} {}: {} dropped: {}", step.name, step.op, tactic_name(offer), fault));
+    }
+    if (candidates.empty()) return;
+    std::vector<Kernel*> kernels;
+    for (const Candidate& c : candidates) kernels.push_back(c.kernel.get());
+    const std::vector<Timing> timings = time_kernels(bench, kernels);
+    for (size_t i = 0; i < candidates.size(); ++i) candidates[i].timing = timings[i];
+    const Candidate& best = pick(candidates);
+    for (const Candidate& c : candidates) {
+      log(fmt::format("{} {}: {} {:.2f} us +-{:.2f}, error {:.1e}{}", step.name, step.op, tactic_name(c.tactic),
+                      c.timing.centre_us, c.timing.spread_us, c.error, &c == &best ? " <- selected" : ""));
+    }
+    choice.tactic = tactic_name(best.tactic);
+    choice.time_us = best.timing.centre_us;
+    choice.spread_us = best.timing.spread_us;
+    choice.max_error = best.error;
+  }
+
+  // Why the candidate cannot be used, or "".
+  std::string prepare(Candidate& c, const StepShape& shape, Workbench& bench, Workbench* hard) const {
+    try {
+      offerer_of(c.tactic).pack(shape, c.tactic);
+      const Launcher* launcher = find_launcher(c.tactic.provider);
+      if (launcher == nullptr) return "its provider is not in the runtime";
+      c.kernel = launcher->make(shape, c.tactic);
+      if (c.kernel == nullptr) return "no kernel for these shapes";
+      bench.run(*c.kernel);
+      c.error = bench.error(false);
+      if (!(c.error <= options_.tolerance)) return fmt::format("relative error {:.2e}", c.error);
+      if (hard == nullptr) return "";
+      hard->run(*c.kernel);
+      const double error = hard->error(true);
+      if (!(error <= options_.tolerance)) return fmt::format("relative error {:.2e} on special values", error);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "";
+  }
+
+  const Candidate& pick(const std::vector<Candidate>& candidates) const {
+    if (!options_.force_tactic.empty()) {
+      for (const Candidate& c : candidates) {
+        if (tactic_name(c.tactic) == options_.force_tactic || c.tactic.provider == options_.force_tactic) return c;
+      }
+    }
+    const Candidate* best = &candidates[0];
+    for (const Candidate& c : candidates) {
+      if (c.timing.centre_us < best->timing.centre_us) best = &c;
+    }
+    const Candidate* chosen = best;
+    for (const Candidate& c : candidates) {
+      const double noise = 2 * std::max(c.timing.spread_us, best->timing.spread_us) + 0.005 * best->timing.centre_us;
+      if (c.timing.centre_us - best->timing.centre_us > noise) continue;
+      if (tactic_name(c.tactic) < tactic_name(chosen->tactic)) chosen = &c;
+    }
+    return *chosen;
+  }
+
+  void apply(Step& step, const StepShape& shape, const std::vector<Tactic>& offers, const Choice& choice) const {
+    for (const Tactic& offer : offers) {
+      if (tactic_name(offer) != choice.tactic) continue;
+      Tactic tactic = offer;
+      offerer_of(tactic).pack(shape, tactic);
+      tactic.time_us = choice.time_us;
+      tactic.max_error = choice.max_error;
+      step.tactic = std::move(tactic);
+      return;
+    }
+  }
+
+  // A constant that every reader has in packed form is not kept a second time.
+  void drop_packed_constants() {
+    std::set<int32_t> needed;
+    for (const Step& step : program_.steps) {
+      for (size_t i = 0; i < step.inputs.size(); ++i) {
+        const bool packed = std::any_of(step.tactic.packed.begin(), step.tactic.packed.end(), [&](const auto& p) {
+          return p.input == static_cast<int32_t>(i);
+        });
+        if (!packed) needed.insert(step.inputs[i]);
+      }
+    }
+    for (const Block& block : program_.blocks) needed.insert(block.outputs.begin(), block.outputs.end());
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      if (program_.buffers[i].is_constant && needed.count(static_cast<int32_t>(i)) == 0) {
+        program_.buffers[i].constant = Tensor();
+      }
+    }
+  }
+
+  Program& program_;
+  const TuneOptions& options_;
+  TuningCache cache_;
+  std::chrono::steady_clock::time_point start_;
+  std::map<std::string, Choice> locked_;
+  std::map<std::string, Choice> chosen_;
+  TuneReport report_;
+};
+
+}  // namespace
+
+std::string fingerprint_text(const Program& program, const TuneTask& task, int threads) {
+  static const std::string cpu = cpu_model();
+  const Step& step = program.steps[static_cast<size_t>(task.step)];
+  std::string text = step.op;
+  for (const auto& [name, value] : step.attrs.all()) text += " " + name + "=" + attribute_to_string(value);
+  auto add = [&](const TensorDesc& d) { text += " " + std::string(dtype_name(d.dtype)) + d.dims.to_string(); };
+  text += " in";
+  for (size_t i = 0; i < task.inputs.size(); ++i) {
+    add(task.inputs[i]);
+    if (!task.constants[i].defined()) continue;
+    text += "const";
+    if (task.constants[i].count() <= 16 && task.constants[i].dtype() != DType::STRING) {
+      for (double v : task.constants[i].to_f64()) text += fmt::format(",{}", v);
+    }
+  }
+  text += " out";
+  for (const TensorDesc& d : task.outputs) add(d);
+  text += " threads=" + std::to_string(threads) + " cpu=" + cpu;
+  for (const Offerer* offerer : offerers()) text += " " + offerer->name() + "=" + offerer->version();
+  return text;
+}
+
+TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options) {
+  return Tuner(program, options).run(tasks);
+}
+
+}  // namespace deepjit

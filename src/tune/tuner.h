@@ -1,0 +1,68 @@
+// Chooses a tactic for every step by measuring on this machine.
+//
+// Stands between lowering and the engine file. For each step at concrete shapes it asks every provider for
+// offers, makes each kernel, verifies it against the reference (random values; for pointwise steps also NaN,
+// infinities, zeros of both signs, subnormals and extremes), and times the ones that agree, interleaved. The
+// fastest wins; among those that the measured noise cannot tell apart the smallest name wins, so that the
+// order of offers never decides. A wrong candidate is dropped and named in the log.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "program/program.h"
+
+namespace deepjit {
+
+// One step at the shapes to tune for.
+struct TuneTask {
+  int32_t step = -1;
+  std::vector<TensorDesc> inputs;
+  std::vector<TensorDesc> outputs;
+  std::vector<Tensor> constants;  // undefined where the operand is no constant
+};
+
+struct TuneOptions {
+  int threads = 1;
+  double budget_s = 0;            // 0: no limit. Steps not reached in time keep the reference
+  std::string cache_dir;          // empty: no cache
+  std::string lock_text;          // choices to reuse, from an earlier build
+  std::string force_tactic;       // "provider" or "provider:variant": taken wherever it is offered and right
+  double tolerance = 1e-4;        // largest relative error that passes verification
+  std::function<void(const std::string&)> log;                   // lab-book lines
+  std::function<void(size_t done, size_t total)> progress;
+};
+
+// What was decided for one kind of step; a line of the lockfile.
+struct Choice {
+  std::string fingerprint;  // 32 hex digits over everything that the choice depends on
+  std::string op;
+  std::string tactic;       // "provider:variant"
+  double time_us = 0;
+  double spread_us = 0;
+  double max_error = 0;
+};
+
+struct TuneReport {
+  std::vector<Choice> choices;    // one per distinct fingerprint, sorted by it
+  size_t measured = 0;            // fingerprints timed now
+  size_t reused = 0;              // taken from lockfile or cache
+  size_t out_of_budget = 0;
+  std::string lock_text;
+};
+
+// Sets the tactic of every step that has a task and packs its constants; then drops constants that only
+// packed forms need.
+TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options);
+
+// The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU, library versions.
+std::string fingerprint_text(const Program& program, const TuneTask& task, int threads);
+
+std::string write_lock(const std::vector<Choice>& choices);
+// Throws Error(ARGUMENT) with the line number for a line that is not understood.
+std::map<std::string, Choice> read_lock(const std::string& text);
+
+}  // namespace deepjit
