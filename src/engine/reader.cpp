@@ -20,8 +20,7 @@ namespace {
 // Parses the PROGRAM section; every number is checked against what it indexes.
 class ProgramReader {
  public:
-  ProgramReader(std::span<const uint8_t> program, std::span<const uint8_t> weights,
-                std::shared_ptr<const void> mapping)
+  ProgramReader(std::span<const uint8_t> program, std::span<const uint8_t> weights, std::shared_ptr<const void> mapping)
       : in_(program), weights_(weights), mapping_(std::move(mapping)) {}
 
   Program read() {
@@ -271,7 +270,8 @@ struct SectionBytes {
 // Checks the header, the table, the gaps and all hashes; returns the sections.
 std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_t> bytes) {
   if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kEngineMagic, sizeof kEngineMagic) != 0) {
-    throw Error(Code::ENGINE_MAGIC, "this is not a deepjit engine", "build one with: deepjit build MODEL.onnx -o M.dje");
+    throw Error(Code::ENGINE_MAGIC, "this is not a deepjit engine",
+                "build one with: deepjit build MODEL.onnx -o M.dje");
   }
   ByteReader header(bytes.subspan(8));
   const auto version = header.number<uint32_t>();

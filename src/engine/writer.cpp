@@ -74,8 +74,10 @@ class ProgramWriter {
 
   void dim(const Dim& d) {
     out_.number(static_cast<uint8_t>(d.is_const()));
-    if (d.is_const()) out_.number(d.value());
-    else out_.text(d.to_string());
+    if (d.is_const())
+      out_.number(d.value());
+    else
+      out_.text(d.to_string());
   }
 
   void attribute(const Attribute& value) {
@@ -186,10 +188,9 @@ void save_engine(const EngineFile& file, const std::string& path) {
   const std::vector<uint8_t> bytes = write_engine(file);
   const std::string temporary = path + ".tmp" + std::to_string(getpid());
   auto fail = [&](const char* what) {
-    const Code code = errno == ENOENT || errno == ENOTDIR ? Code::FILE_NOT_FOUND : Code::DISK_FULL;
     const std::string reason = std::strerror(errno);
     std::remove(temporary.c_str());
-    throw Error(code, std::string("cannot ") + what + " \"" + path + "\": " + reason);
+    throw Error(Code::DISK_FULL, std::string("cannot ") + what + " \"" + path + "\": " + reason);
   };
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail("create");

@@ -62,6 +62,8 @@ class Offerer {
  public:
   virtual ~Offerer() = default;
   virtual std::string name() const = 0;
+  // Of the provider and its library: a choice measured with one version is not reused with another.
+  virtual std::string version() const { return "1"; }
   virtual Offer offer(const StepShape& shape) const = 0;
   // Fills tactic.packed from shape.constants.
   virtual void pack(const StepShape& shape, Tactic& tactic) const = 0;

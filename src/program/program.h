@@ -18,16 +18,16 @@ namespace deepjit {
 
 struct Buffer {
   std::string name;
-  TensorType type;   // symbolic shape as the compiler knows it; the runtime uses its own concrete one
+  TensorType type;  // symbolic shape as the compiler knows it; the runtime uses its own concrete one
   bool is_constant = false;
-  Tensor constant;   // a constant's data; undefined when only packed forms of it are kept
+  Tensor constant;  // a constant's data; undefined when only packed forms of it are kept
 };
 
 // A constant operand in the form that a tactic wants, made at build and saved in the engine.
 struct PackedOperand {
-  int32_t input = -1;   // which input of the step
-  std::string format;   // the provider's own description of the layout
-  Tensor data;          // uint8 bytes
+  int32_t input = -1;  // which input of the step
+  std::string format;  // the provider's own description of the layout
+  Tensor data;         // uint8 bytes
 };
 
 // The chosen way to run a step. `provider` and `variant` name it; `packed` holds its prepared constants.
@@ -35,17 +35,17 @@ struct Tactic {
   std::string provider = "reference";
   std::string variant;
   std::vector<PackedOperand> packed;
-  double time_us = 0;      // measured centre at build, 0 when it was not timed
-  double max_error = 0;    // largest relative error seen against the reference at verification
+  double time_us = 0;    // measured centre at build, 0 when it was not timed
+  double max_error = 0;  // largest relative error seen against the reference at verification
 };
 
 struct Step {
   std::string op;
   std::string name;
   Attributes attrs;
-  std::vector<int32_t> inputs;   // buffer numbers; -1 for an omitted operand
+  std::vector<int32_t> inputs;  // buffer numbers; -1 for an omitted operand
   std::vector<int32_t> outputs;
-  std::vector<int32_t> blocks;   // bodies: If then, else; Loop, Scan body
+  std::vector<int32_t> blocks;  // bodies: If then, else; Loop, Scan body
   std::vector<std::string> origins;
   Tactic tactic;
 };
@@ -53,7 +53,7 @@ struct Step {
 struct Block {
   std::vector<int32_t> inputs;
   std::vector<int32_t> outputs;
-  std::vector<int32_t> steps;    // indices into Program::steps, in order
+  std::vector<int32_t> steps;  // indices into Program::steps, in order
 };
 
 // Bounds of one input's shape: dims must lie in [min, max]; tuning happens at opt.
@@ -64,7 +64,7 @@ struct ShapeRange {
 struct ProgramInput {
   std::string name;
   int32_t buffer = -1;
-  Tensor default_value;          // defined: the input may be left out
+  Tensor default_value;  // defined: the input may be left out
   bool has_range = false;
   ShapeRange range;
 };
@@ -82,7 +82,7 @@ struct Program {
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
   std::map<std::string, std::string> metadata;  // model metadata, build options, versions
-  int32_t threads = 0;           // threads the program was tuned for; 0: as many as the machine has
+  int32_t threads = 0;                          // threads the program was tuned for; 0: as many as the machine has
 };
 
 }  // namespace deepjit

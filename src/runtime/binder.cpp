@@ -337,7 +337,8 @@ void Binder::work_in_place() {
     for (int32_t buffer : bound.inputs) {
       if (buffer < 0 || !fits(buffer)) continue;
       const int32_t r = root(buffer);
-      if (home_[static_cast<size_t>(r)] != Home::ARENA || last_use_[static_cast<size_t>(r)] != static_cast<int>(i)) continue;
+      if (home_[static_cast<size_t>(r)] != Home::ARENA || last_use_[static_cast<size_t>(r)] != static_cast<int>(i))
+        continue;
       const bool only_same_shape = std::all_of(bound.inputs.begin(), bound.inputs.end(), [&](int32_t other) {
         return other < 0 || root(other) != r || fits(other);
       });

@@ -39,11 +39,11 @@ class Binder {
   const BindRequest& request_;
   std::unique_ptr<Binding> binding_;
   std::vector<BufferState> states_;
-  std::vector<int32_t> alias_;     // buffer -> buffer whose memory it is, or itself
-  std::vector<Home> home_;         // of roots
+  std::vector<int32_t> alias_;             // buffer -> buffer whose memory it is, or itself
+  std::vector<Home> home_;                 // of roots
   std::vector<int> first_use_, last_use_;  // of roots
   int64_t next_symbol_ = 1;
-  bool exploring_ = false;         // walking a branch that is not taken, for the visitor only
+  bool exploring_ = false;  // walking a branch that is not taken, for the visitor only
 };
 
 }  // namespace deepjit

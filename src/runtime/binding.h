@@ -86,21 +86,21 @@ struct BoundOutput {
 
 struct Binding {
   std::vector<BoundStep> steps;
-  std::vector<Slot> slots;                             // by buffer number
-  std::unordered_map<int32_t, Tensor> known;           // values fixed by this binding, kept alive
-  std::vector<std::pair<int32_t, size_t>> in_arena;    // buffer, offset
-  std::vector<std::pair<int32_t, int32_t>> aliases;    // buffer, the buffer whose memory it is; in order
-  std::vector<BoundOutput> outputs;                    // one per output of the block
-  std::unordered_map<int32_t, Memory> owned;           // dynamic buffers and outputs nobody placed
-  std::vector<Tensor> unpacked;                        // constants unpacked for kernels that need them plain
-  size_t arena_bytes = 0;                              // without scratch
+  std::vector<Slot> slots;                           // by buffer number
+  std::unordered_map<int32_t, Tensor> known;         // values fixed by this binding, kept alive
+  std::vector<std::pair<int32_t, size_t>> in_arena;  // buffer, offset
+  std::vector<std::pair<int32_t, int32_t>> aliases;  // buffer, the buffer whose memory it is; in order
+  std::vector<BoundOutput> outputs;                  // one per output of the block
+  std::unordered_map<int32_t, Memory> owned;         // dynamic buffers and outputs nobody placed
+  std::vector<Tensor> unpacked;                      // constants unpacked for kernels that need them plain
+  size_t arena_bytes = 0;                            // without scratch
   size_t arena_lower_bound = 0;
   size_t scratch_bytes = 0;
   int threads = 1;
   // Operand addresses of the step that runs.
   std::vector<void*> input_addresses;
   std::vector<void*> output_addresses;
-  Memory arena;                                        // used by bodies; the entry block uses the context's
+  Memory arena;  // used by bodies; the entry block uses the context's
 };
 
 std::unique_ptr<Binding> bind(const ProgramInfo& info, const BindRequest& request);

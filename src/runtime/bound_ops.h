@@ -11,9 +11,9 @@ namespace deepjit {
 
 // What binding knows about one buffer.
 struct BufferState {
-  TensorType type;          // dims that depend on data are symbols
-  Tensor known;             // defined when the value is known
-  bool available = false;   // produced, or an input
+  TensorType type;         // dims that depend on data are symbols
+  Tensor known;            // defined when the value is known
+  bool available = false;  // produced, or an input
 };
 
 // Runs the shape rule of `step`; results in `outputs` (one per output).

@@ -68,8 +68,10 @@ class Body {
     for (size_t i = 0; i < inputs.size(); ++i) request.inputs.emplace_back(block().inputs[i], key[i]);
     for (size_t i = 0; i < imports().size(); ++i) {
       const int32_t buffer = imports()[i];
-      if (auto it = outer_.known.find(buffer); it != outer_.known.end()) request.known[buffer] = it->second;
-      else request.inputs.emplace_back(buffer, key[inputs.size() + i]);
+      if (auto it = outer_.known.find(buffer); it != outer_.known.end())
+        request.known[buffer] = it->second;
+      else
+        request.inputs.emplace_back(buffer, key[inputs.size() + i]);
     }
     constexpr size_t kMostBindings = 16;
     if (control_.bound.size() >= kMostBindings) control_.bound.erase(control_.bound.begin());
@@ -99,8 +101,8 @@ class Stack {
   void push(const TensorView& item) {
     if (count_ == 0) desc_ = item.desc();
     if (!(desc_ == item.desc())) {
-      throw Error(Code::SHAPE_MISMATCH, "a scan output changes shape from " + desc_.dims.to_string() + " to " +
-                                            item.dims.to_string());
+      throw Error(Code::SHAPE_MISMATCH,
+                  "a scan output changes shape from " + desc_.dims.to_string() + " to " + item.dims.to_string());
     }
     const auto* bytes = static_cast<const std::byte*>(item.data);
     data_.insert(data_.end(), bytes, bytes + item.bytes());

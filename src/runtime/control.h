@@ -17,7 +17,7 @@ struct ControlState {
     std::unique_ptr<Binding> binding;
   };
   std::vector<Bound> bound;
-  std::vector<Memory> memory;      // carried values and stacked outputs
+  std::vector<Memory> memory;  // carried values and stacked outputs
 };
 
 void execute_control(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer);

@@ -1,11 +1,11 @@
 #include "runtime/engine.h"
 
-#include "ops/op.h"
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
+
+#include "ops/op.h"
 
 namespace deepjit {
 
@@ -62,8 +62,6 @@ void collect_imports(const Program& program, int32_t index, std::vector<int32_t>
   }
 }
 
-std::string shape_text(const TensorType& type) { return type.shape.to_string(); }
-
 }  // namespace
 
 ProgramInfo::ProgramInfo(const Program& p) : program(&p) {
@@ -95,8 +93,9 @@ namespace {
 void check_input(const Program& program, size_t i, const TensorView& view, std::map<std::string, int64_t>& symbols) {
   const ProgramInput& input = program.inputs[i];
   const TensorType& type = program.buffers[static_cast<size_t>(input.buffer)].type;
-  auto expected = [&] { return "expected " + type.to_string() + ", got " + std::string(dtype_name(view.dtype)) +
-                               view.dims.to_string(); };
+  auto expected = [&] {
+    return "expected " + type.to_string() + ", got " + std::string(dtype_name(view.dtype)) + view.dims.to_string();
+  };
   if (view.dtype == DType::UNDEFINED) {
     if (input.default_value.defined()) return;
     throw Error(Code::INPUT_NAME, "input \"" + input.name + "\" is missing", "feed it as " + type.to_string());
@@ -112,14 +111,15 @@ void check_input(const Program& program, size_t i, const TensorView& view, std::
   for (int k = 0; k < view.dims.rank(); ++k) {
     const Dim& d = type.shape[k];
     if (d.is_const() && d.value() != view.dims[k]) {
-      throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\", dimension " + std::to_string(k) + ": " + expected());
+      throw Error(Code::INPUT_SHAPE,
+                  "input \"" + input.name + "\", dimension " + std::to_string(k) + ": " + expected());
     }
     if (d.is_symbol()) {
       const auto [it, fresh] = symbols.emplace(d.to_string(), view.dims[k]);
       if (!fresh && it->second != view.dims[k]) {
-        throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\", dimension " + std::to_string(k) + ": " + it->first +
-                                           " is " + std::to_string(it->second) + " in another input, here " +
-                                           std::to_string(view.dims[k]));
+        throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\", dimension " + std::to_string(k) + ": " +
+                                           it->first + " is " + std::to_string(it->second) +
+                                           " in another input, here " + std::to_string(view.dims[k]));
       }
     }
     if (!input.has_range) continue;

@@ -25,12 +25,17 @@ Tensor make_input(const TensorDesc& desc, bool adversarial, std::mt19937_64& ran
         double value = static_cast<double>(normal(random));
         if (adversarial && i % 3 == 0) {
           const size_t k = random() % (std::size(kSpecial) + 3);
-          if (k < std::size(kSpecial)) value = kSpecial[k];
-          else if (k == std::size(kSpecial)) value = std::numeric_limits<double>::quiet_NaN();
-          else value = k % 2 == 0 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+          if (k < std::size(kSpecial))
+            value = kSpecial[k];
+          else if (k == std::size(kSpecial))
+            value = std::numeric_limits<double>::quiet_NaN();
+          else
+            value = k % 2 == 0 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
         }
-        if constexpr (std::is_same_v<T, double>) t.as<T>()[i] = value;
-        else t.as<T>()[i] = T(static_cast<float>(value));
+        if constexpr (std::is_same_v<T, double>)
+          t.as<T>()[i] = value;
+        else
+          t.as<T>()[i] = T(static_cast<float>(value));
       }
     });
     return t;
@@ -63,9 +68,12 @@ double median(std::vector<double> values) {
 Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
-    if (task.inputs[i].dtype == DType::UNDEFINED) inputs_.emplace_back();
-    else if (task.constants[i].defined()) inputs_.push_back(task.constants[i]);
-    else inputs_.push_back(make_input(task.inputs[i], adversarial, random));
+    if (task.inputs[i].dtype == DType::UNDEFINED)
+      inputs_.emplace_back();
+    else if (task.constants[i].defined())
+      inputs_.push_back(task.constants[i]);
+    else
+      inputs_.push_back(make_input(task.inputs[i], adversarial, random));
     input_addresses_.push_back(inputs_.back().view().data);
   }
   for (const TensorDesc& desc : task.outputs) {

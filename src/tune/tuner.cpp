@@ -159,8 +159,10 @@ class Tuner {
     for (const Tactic& offer : offers) {
       Candidate c{offer, nullptr, 0, {}};
       const std::string fault = prepare(c, shape, bench, hard.get());
-      if (fault.empty()) candidates.push_back(std::move(c));
-      else log(fmt::format("{} {}: {} dropped: {}", step.name, step.op, tactic_name(offer), fault));
+      if (fault.empty())
+        candidates.push_back(std::move(c));
+      else
+        log(fmt::format("{} {}: {} dropped: {}", step.name, step.op, tactic_name(offer), fault));
     }
     if (candidates.empty()) return;
     std::vector<Kernel*> kernels;
@@ -235,9 +237,8 @@ class Tuner {
     std::set<int32_t> needed;
     for (const Step& step : program_.steps) {
       for (size_t i = 0; i < step.inputs.size(); ++i) {
-        const bool packed = std::any_of(step.tactic.packed.begin(), step.tactic.packed.end(), [&](const auto& p) {
-          return p.input == static_cast<int32_t>(i);
-        });
+        const bool packed = std::any_of(step.tactic.packed.begin(), step.tactic.packed.end(),
+                                        [&](const auto& p) { return p.input == static_cast<int32_t>(i); });
         if (!packed) needed.insert(step.inputs[i]);
       }
     }

@@ -27,12 +27,12 @@ struct TuneTask {
 
 struct TuneOptions {
   int threads = 1;
-  double budget_s = 0;            // 0: no limit. Steps not reached in time keep the reference
-  std::string cache_dir;          // empty: no cache
-  std::string lock_text;          // choices to reuse, from an earlier build
-  std::string force_tactic;       // "provider" or "provider:variant": taken wherever it is offered and right
-  double tolerance = 1e-4;        // largest relative error that passes verification
-  std::function<void(const std::string&)> log;                   // lab-book lines
+  double budget_s = 0;       // 0: no limit. Steps not reached in time keep the reference
+  std::string cache_dir;     // empty: no cache
+  std::string lock_text;     // choices to reuse, from an earlier build
+  std::string force_tactic;  // "provider" or "provider:variant": taken wherever it is offered and right
+  double tolerance = 1e-4;   // largest relative error that passes verification
+  std::function<void(const std::string&)> log;  // lab-book lines
   std::function<void(size_t done, size_t total)> progress;
 };
 
@@ -40,16 +40,16 @@ struct TuneOptions {
 struct Choice {
   std::string fingerprint;  // 32 hex digits over everything that the choice depends on
   std::string op;
-  std::string tactic;       // "provider:variant"
+  std::string tactic;  // "provider:variant"
   double time_us = 0;
   double spread_us = 0;
   double max_error = 0;
 };
 
 struct TuneReport {
-  std::vector<Choice> choices;    // one per distinct fingerprint, sorted by it
-  size_t measured = 0;            // fingerprints timed now
-  size_t reused = 0;              // taken from lockfile or cache
+  std::vector<Choice> choices;  // one per distinct fingerprint, sorted by it
+  size_t measured = 0;          // fingerprints timed now
+  size_t reused = 0;            // taken from lockfile or cache
   size_t out_of_budget = 0;
   std::string lock_text;
 };

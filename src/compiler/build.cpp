@@ -1,0 +1,204 @@
+// model -> import -> GRAPH -> passes -> GRAPH -> lower -> PROGRAM -> tune -> plan -> ENGINE
+#include "compiler/build.h"
+
+#include <omp.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/shapes.h"
+#include "graph/print.h"
+#include "import/importer.h"
+#include "lower/lower.h"
+#include "passes/pipeline.h"
+
+namespace deepjit {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One build at work: holds what the stages hand on and what the report says.
+class Build {
+ public:
+  explicit Build(const BuildOptions& options) : options_(options) {
+    if (options.device != "cpu") {
+      throw Error(Code::ARGUMENT, "device \"" + options.device + "\" is not available in this build", "use cpu");
+    }
+    if (options.precision != "fp32") {
+      throw Error(Code::ARGUMENT, "precision \"" + options.precision + "\" is not available in this build", "use fp32");
+    }
+    if (options.level < 0 || options.level > 3) throw Error(Code::ARGUMENT, "the level must be 0, 1, 2 or 3");
+    threads_ = options.threads > 0 ? options.threads : omp_get_num_procs();
+  }
+
+  BuildResult run(std::span<const uint8_t> model) {
+    const auto start = Clock::now();
+    stage("import", [&] { import(model); });
+    stage("passes", [&] { optimise(); });
+    stage("lower", [&] { lower_graph(); });
+    stage("tune", [&] { tune_steps(); });
+    stage("plan", [&] { plan(); });
+    result_.report.seconds = seconds_since(start);
+    return std::move(result_);
+  }
+
+ private:
+  template <typename F>
+  void stage(const std::string& name, F&& body) {
+    if (stopped_) return;
+    if (options_.progress) options_.progress(name, 0, 0);
+    const auto start = Clock::now();
+    body();
+    result_.report.stages.push_back({name, seconds_since(start)});
+    stopped_ = options_.stop_after == name;
+  }
+
+  void import(std::span<const uint8_t> model) {
+    ImportOptions import_options;
+    import_options.folder = options_.model_folder;
+    model_ = import_onnx(model, import_options);
+    apply_ranges(*model_.graph, options_.ranges);
+    result_.file.graph_text = "before passes:\n" + print_graph(*model_.graph);
+    dump("import", print_graph(*model_.graph));
+  }
+
+  void optimise() {
+    PassOptions pass_options;
+    pass_options.level = options_.level;
+    pass_options.disabled = options_.disabled_passes;
+    if (options_.dump) {
+      pass_options.dump = [&](const std::string& pass, const Graph& g) { dump("pass:" + pass, print_graph(g)); };
+    }
+    result_.report.passes = run_pipeline(*model_.graph, pass_options);
+    result_.file.graph_text += "\nafter passes:\n" + print_graph(*model_.graph);
+    dump("graph", print_graph(*model_.graph));
+  }
+
+  void lower_graph() {
+    Program& program = result_.file.program;
+    program = lower(*model_.graph);
+    program.threads = threads_;
+    program.metadata["model.producer"] = model_.producer;
+    program.metadata["model.opset"] = std::to_string(model_.opset);
+    for (const auto& [key, value] : model_.metadata) program.metadata["model.metadata." + key] = value;
+    program.metadata["build.device"] = options_.device;
+    program.metadata["build.precision"] = options_.precision;
+    program.metadata["build.level"] = std::to_string(options_.level);
+    for (ProgramInput& input : program.inputs) {
+      auto it = options_.ranges.find(input.name);
+      if (it == options_.ranges.end()) continue;
+      input.has_range = true;
+      input.range = it->second;
+    }
+  }
+
+  void tune_steps() {
+    bool guessed = false;
+    const Probe probed = probe(result_.file.program, Which::OPT, threads_, &guessed);
+    if (!probed.failure.empty() || guessed) warn_about_guesses(probed);
+    if (!options_.tune) return;
+    TuneOptions tune_options;
+    tune_options.threads = threads_;
+    tune_options.budget_s = options_.budget_s;
+    tune_options.cache_dir = options_.tune_cache;
+    tune_options.lock_text = options_.lock_text;
+    tune_options.force_tactic = options_.force_tactic;
+    tune_options.log = options_.log;
+    if (options_.progress) {
+      tune_options.progress = [&](size_t done, size_t total) { options_.progress("tune", done, total); };
+    }
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads_);
+    result_.report.tuning = tune(result_.file.program, probed.tasks, tune_options);
+    omp_set_num_threads(before);
+    result_.file.lock_text = result_.report.tuning.lock_text;
+  }
+
+  void warn_about_guesses(const Probe& probed) {
+    std::string text = probed.failure.empty() ? "tuned at guessed shapes" : "no guessed shape fits the model";
+    for (size_t i = 0; i < probed.shapes.size(); ++i) {
+      text += (i ? ", " : ": ") + result_.file.program.inputs[i].name + "=" + probed.shapes[i].dims.to_string();
+    }
+    if (!probed.failure.empty()) text += " (" + probed.failure + ")";
+    result_.report.warnings.push_back(text + "; give your own with --range NAME=min:opt:max");
+  }
+
+  void plan() {
+    bool guessed = false;
+    const Probe planned = probe(result_.file.program, Which::MAX, threads_, &guessed);
+    result_.report.arena_bytes = planned.arena_bytes;
+    result_.report.arena_lower_bound = planned.arena_lower_bound;
+    result_.file.program.metadata["plan.arena_bytes"] = std::to_string(planned.arena_bytes);
+    result_.file.program.metadata["plan.lower_bound"] = std::to_string(planned.arena_lower_bound);
+  }
+
+  void dump(const std::string& stage, const std::string& text) const {
+    if (options_.dump) options_.dump(stage, text);
+  }
+
+  const BuildOptions& options_;
+  int threads_ = 1;
+  bool stopped_ = false;
+  ImportedModel model_;
+  BuildResult result_;
+};
+
+Dims parse_shape(const std::string& text) {
+  Dims dims;
+  size_t start = 0;
+  while (start <= text.size()) {
+    const size_t end = std::min(text.find('x', start), text.size());
+    const std::string word = text.substr(start, end - start);
+    if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != std::string::npos) {
+      throw Error(Code::ARGUMENT, "\"" + text + "\" is not a shape", "write it like 1x3x224x224");
+    }
+    dims.push_back(std::stoll(word));
+    start = end + 1;
+  }
+  return dims;
+}
+
+}  // namespace
+
+BuildResult build(std::span<const uint8_t> model, const BuildOptions& options) { return Build(options).run(model); }
+
+BuildResult build_file(const std::string& path, BuildOptions options) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    throw Error(Code::FILE_NOT_FOUND, "cannot open \"" + path + "\": no such file");
+  }
+  std::ifstream in(path, std::ios::binary);
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (!in.good() && !in.eof()) throw Error(Code::FILE_NOT_FOUND, "cannot read \"" + path + "\"");
+  if (options.model_folder.empty()) {
+    const auto folder = std::filesystem::path(path).parent_path().string();
+    options.model_folder = folder.empty() ? "." : folder;
+  }
+  return build({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, options);
+}
+
+void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw Error(Code::ARGUMENT, "range \"" + text + "\" is not understood",
+                "write NAME=min:opt:max, e.g. x=1x80:4x80:16x80");
+  }
+  std::vector<Dims> shapes;
+  const std::string rest = text.substr(equals + 1);
+  size_t start = 0;
+  while (start <= rest.size()) {
+    const size_t end = std::min(rest.find(':', start), rest.size());
+    shapes.push_back(parse_shape(rest.substr(start, end - start)));
+    start = end + 1;
+  }
+  if (shapes.size() != 1 && shapes.size() != 3) {
+    throw Error(Code::ARGUMENT, "range \"" + text + "\" needs one shape or three (min:opt:max)");
+  }
+  ranges[text.substr(0, equals)] = {shapes.front(), shapes[shapes.size() / 2], shapes.back()};
+}
+
+}  // namespace deepjit

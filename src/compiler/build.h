@@ -1,0 +1,67 @@
+// The build driver: the only place that knows all stages. build.cpp tells the whole story on one page.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/format.h"
+#include "passes/pass.h"
+#include "tune/tuner.h"
+
+namespace deepjit {
+
+struct BuildOptions {
+  std::string device = "cpu";
+  std::string precision = "fp32";
+  int threads = 0;                           // 0: all cores
+  int level = 3;                             // -O0 .. -O3
+  std::map<std::string, ShapeRange> ranges;  // by input name
+  std::set<std::string> disabled_passes;
+  std::string tune_cache;  // folder; empty: none
+  std::string lock_text;
+  std::string force_tactic;
+  double budget_s = 0;       // for tuning; 0: no limit
+  bool tune = true;          // false: the reference everywhere
+  std::string model_folder;  // where external data may lie; empty: no external data
+  std::string stop_after;    // a stage name, for debugging; empty: build to the end
+
+  std::function<void(const std::string& stage, size_t done, size_t total)> progress;
+  std::function<void(const std::string& line)> log;                             // details, for --verbose
+  std::function<void(const std::string& stage, const std::string& text)> dump;  // DEEPJIT_DUMP
+};
+
+struct StageTime {
+  std::string stage;
+  double seconds;
+};
+
+struct BuildReport {
+  std::vector<StageTime> stages;
+  PassReport passes;
+  TuneReport tuning;
+  size_t arena_bytes = 0;  // at the range's maximum, or at the tuned shapes without a range
+  size_t arena_lower_bound = 0;
+  std::vector<std::string> warnings;
+  double seconds = 0;
+};
+
+struct BuildResult {
+  EngineFile file;
+  BuildReport report;
+};
+
+// Builds an engine from a model's bytes. Throws Error.
+BuildResult build(std::span<const uint8_t> model, const BuildOptions& options);
+// Reads the file and sets options.model_folder to its folder when that is empty.
+BuildResult build_file(const std::string& path, BuildOptions options);
+
+// Parses "x=1x3x224x224:8x3x224x224:32x3x224x224" (min:opt:max, or one shape for all three) into
+// `ranges`. Throws Error(ARGUMENT).
+void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges);
+
+}  // namespace deepjit

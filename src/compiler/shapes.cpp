@@ -1,0 +1,163 @@
+#include "compiler/shapes.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "graph/infer.h"
+
+namespace deepjit {
+
+namespace {
+
+void check_range(const Value& input, const ShapeRange& range) {
+  const Shape& shape = input.type.shape;
+  const std::string what = "range of input \"" + input.name + "\"";
+  const int rank = range.min.rank();
+  if (range.opt.rank() != rank || range.max.rank() != rank || (shape.ranked() && shape.rank() != rank)) {
+    throw Error(Code::ARGUMENT,
+                what + " has rank " + std::to_string(rank) + ", the model says " + input.type.to_string());
+  }
+  for (int i = 0; i < rank; ++i) {
+    if (range.min[i] < 0 || range.min[i] > range.opt[i] || range.opt[i] > range.max[i]) {
+      throw Error(Code::ARGUMENT, what + ", dimension " + std::to_string(i) + ": needs 0 <= min <= opt <= max");
+    }
+    if (shape.ranked() && shape[i].is_const() && (range.min[i] != shape[i].value() || range.max[i] != range.min[i])) {
+      throw Error(Code::ARGUMENT,
+                  what + ", dimension " + std::to_string(i) + " is fixed to " + shape[i].to_string() + " by the model");
+    }
+  }
+}
+
+}  // namespace
+
+void apply_ranges(Graph& graph, const std::map<std::string, ShapeRange>& ranges) {
+  std::map<std::string, Dim> fixed;
+  for (const auto& [name, range] : ranges) {
+    auto it = std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const Value* v) { return v->name == name; });
+    if (it == graph.inputs.end())
+      throw Error(Code::ARGUMENT, "there is a range for \"" + name + "\", but no such input");
+    Value& input = **it;
+    check_range(input, range);
+    if (!input.type.shape.ranked())
+      input.type.shape = Shape(std::vector<Dim>(static_cast<size_t>(range.min.rank()), Dim(-1)));
+    for (int i = 0; i < range.min.rank(); ++i) {
+      Dim& d = input.type.shape[i];
+      if (d == -1) d = graph.fresh_dim();
+      if (range.min[i] == range.max[i] && d.is_symbol()) fixed[d.to_string()] = Dim(range.min[i]);
+    }
+  }
+  if (ranges.empty()) return;
+  for (Value* input : graph.inputs) {
+    if (!input->type.shape.ranked()) continue;
+    for (int i = 0; i < input->type.shape.rank(); ++i) {
+      input->type.shape[i] = input->type.shape[i].substitute([&](const std::string& symbol) -> std::optional<Dim> {
+        auto it = fixed.find(symbol);
+        return it == fixed.end() ? std::nullopt : std::optional<Dim>(it->second);
+      });
+    }
+  }
+  infer_types(graph);
+}
+
+namespace {
+
+// Guesses for the unknown dims of one input, by rank: batch first, then space or time.
+const std::vector<std::vector<int64_t>>& guesses(int rank) {
+  static const std::vector<std::vector<int64_t>> image = {{1, 3, 224, 224}, {1, 3, 48, 320}, {1, 3, 640, 640},
+                                                          {1, 1, 32, 32},   {1, 3, 80, 160}, {1, 16, 64, 64}};
+  static const std::vector<std::vector<int64_t>> sequence = {{1, 128, 64}, {1, 100, 80}, {2, 1, 128}, {1, 1, 1}};
+  static const std::vector<std::vector<int64_t>> flat = {{1, 128}, {1, 512}, {1, 1}};
+  static const std::vector<std::vector<int64_t>> vector = {{16}, {1}, {128}};
+  static const std::vector<std::vector<int64_t>> other = {{}};
+  switch (rank) {
+    case 1:
+      return vector;
+    case 2:
+      return flat;
+    case 3:
+      return sequence;
+    case 4:
+      return image;
+    default:
+      return other;
+  }
+}
+
+}  // namespace
+
+std::vector<InputShapes> candidate_shapes(const Program& program, Which which, bool* guessed) {
+  constexpr size_t kTrials = 6;
+  std::vector<InputShapes> trials;
+  *guessed = false;
+  for (size_t trial = 0; trial < kTrials; ++trial) {
+    InputShapes shapes;
+    bool any_guess = false;
+    std::map<std::string, int64_t> symbols;
+    for (const ProgramInput& input : program.inputs) {
+      const TensorType& type = program.buffers[static_cast<size_t>(input.buffer)].type;
+      TensorDesc desc{type.dtype, {}};
+      if (input.has_range) {
+        desc.dims = which == Which::OPT ? input.range.opt : input.range.max;
+      } else if (type.shape.ranked()) {
+        const auto& list = guesses(type.shape.rank());
+        const auto& guess = list[std::min(trial, list.size() - 1)];
+        for (int i = 0; i < type.shape.rank(); ++i) {
+          const Dim& d = type.shape[i];
+          int64_t value = d.is_const()                            ? d.value()
+                          : static_cast<size_t>(i) < guess.size() ? guess[static_cast<size_t>(i)]
+                                                                  : 1;
+          if (!d.is_const()) {
+            any_guess = true;
+            value = symbols.emplace(d.to_string(), value).first->second;
+          }
+          desc.dims.push_back(value);
+        }
+      } else {
+        any_guess = true;
+      }
+      shapes.push_back(desc);
+    }
+    trials.push_back(std::move(shapes));
+    *guessed = *guessed || any_guess;
+    if (!any_guess) break;
+  }
+  return trials;
+}
+
+Probe probe(const Program& program, Which which, int threads, bool* guessed) {
+  const ProgramInfo info(program);
+  Probe result;
+  for (const InputShapes& shapes : candidate_shapes(program, which, guessed)) {
+    BindRequest request;
+    request.threads = threads;
+    request.make_kernels = false;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      request.inputs.emplace_back(program.inputs[i].buffer, shapes[i]);
+    }
+    std::vector<TuneTask> tasks;
+    std::set<int32_t> seen;
+    request.visitor = [&](const Step& step, const StepShape& shape) {
+      const auto index = static_cast<int32_t>(&step - program.steps.data());
+      if (!seen.insert(index).second) return;
+      TuneTask task{index, shape.inputs, shape.outputs, {}};
+      for (const Tensor* constant : shape.constants) task.constants.push_back(constant ? *constant : Tensor());
+      tasks.push_back(std::move(task));
+    };
+    try {
+      const std::unique_ptr<Binding> binding = bind(info, request);
+      result.tasks = std::move(tasks);
+      result.shapes = shapes;
+      result.arena_bytes = binding->arena_bytes;
+      result.arena_lower_bound = binding->arena_lower_bound;
+      result.failure.clear();
+      return result;
+    } catch (const Error& e) {
+      if (result.failure.empty()) result.failure = e.message();
+      if (tasks.size() > result.tasks.size()) result.tasks = std::move(tasks);  // better than nothing
+    }
+  }
+  return result;
+}
+
+}  // namespace deepjit

@@ -1,0 +1,37 @@
+// Concrete shapes for the symbolic inputs of a program: what to tune and plan for.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/binding.h"
+#include "tune/tuner.h"
+
+namespace deepjit {
+
+// Checks ranges against the graph's inputs (ARGUMENT, INPUT_SHAPE) and makes dims that a range fixes
+// (min = max) constant in the whole graph.
+void apply_ranges(Graph& graph, const std::map<std::string, ShapeRange>& ranges);
+
+enum class Which { OPT, MAX };
+
+// The shapes of one trial: one a program input.
+using InputShapes = std::vector<TensorDesc>;
+
+// Shapes from the ranges; inputs without one get guesses (batch 1, then usual image and sequence sizes),
+// several trials in order of likelihood. `guessed` tells whether any dim was a guess.
+std::vector<InputShapes> candidate_shapes(const Program& program, Which which, bool* guessed);
+
+// Binds `program` at the first trial that fits and collects one task a step; empty when none fits.
+struct Probe {
+  std::vector<TuneTask> tasks;
+  InputShapes shapes;
+  size_t arena_bytes = 0;
+  size_t arena_lower_bound = 0;
+  std::string failure;  // why no trial fitted
+};
+Probe probe(const Program& program, Which which, int threads, bool* guessed);
+
+}  // namespace deepjit
