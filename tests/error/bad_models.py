@@ -165,12 +165,6 @@ def node_that_reads_itself():
     return model([node("Add", ["x", "y"], ["y"])], [value("x", [2])], [value("y", [2])])
 
 
-@bad(201)
-def nodes_in_wrong_order():
-    nodes = [node("Relu", ["h"], ["y"], "second"), node("Neg", ["x"], ["h"], "first")]
-    return model(nodes, [value("x", [2])], [value("y", [2])])
-
-
 @bad(202, "x")
 def two_inputs_of_one_name():
     return model([node("Relu", ["x"], ["y"])], [value("x", [2]), value("x", [2])], [value("y", [2])])

@@ -63,6 +63,7 @@ class Builder {
   void add_root_inputs(Scope& scope);
   void add_initializers(Scope& scope, const onnx::GraphProto& graph);
   void add_initializer(Scope& scope, const std::string& name, Tensor tensor);
+  void check_definitions(const Scope& scope, const NodeProtos& nodes) const;
   void add_nodes(Scope& scope, const NodeProtos& nodes);
   void add_outputs(Scope& scope, const onnx::GraphProto& graph);
   void emit_node(Scope& scope, const onnx::NodeProto& proto, const std::string& name);
@@ -108,6 +109,10 @@ class Builder {
 
 // Positions of `nodes` in topological order (the given order when it is one already). Throws GRAPH_CYCLE.
 std::vector<int> topological_order(const NodeProtos& nodes);
+// Throws SHAPE_OVERFLOW when the known dims alone are more bytes than a number can hold.
+void check_bytes(const TensorType& type, const std::string& what);
+// Has the default domain an operator of this name in this opset?
+bool is_onnx_op(const std::string& name, int64_t version);
 // Throws OPSET when the default domain's version, if given, is not supported; `what` imports it.
 void check_opset(const OpsetMap& opsets, const std::string& what);
 // "ai.onnx" is the long name of the default domain.

@@ -68,6 +68,13 @@ ImportedModel import_parsed(onnx::ModelProto& proto, const ImportOptions& option
   builder.build();
   out.graph->drop_unused_constants();
   infer_types(*out.graph);
+  for_each_graph(*out.graph, [](const Graph& graph) {
+    graph.for_each_value([](const Value* value) {
+      if (value->producer == nullptr) return;
+      importer::check_bytes(value->type, "node " + quoted(value->producer->name) + " (" + value->producer->op +
+                                             "): output " + quoted(value->name));
+    });
+  });
   for (int i = 0; i < proto.graph().output_size(); ++i) {
     check_output(*out.graph->outputs[static_cast<size_t>(i)], builder.type_from_proto(proto.graph().output(i)));
   }

@@ -36,7 +36,10 @@ std::unordered_set<std::string> initializer_names(const onnx::GraphProto& graph)
 Builder::Builder(const ImportOptions& options, onnx::ModelProto& model, Graph& root)
     : options_(options), model_(model), root_(root), external_(options) {}
 
-int64_t Builder::default_opset() const { return opsets_.at(""); }
+int64_t Builder::default_opset() const {
+  const auto found = opsets_.find("");
+  return found == opsets_.end() ? 0 : found->second;
+}
 
 void Builder::load_opsets() {
   if (model_.ir_version() < kMinIr || model_.ir_version() > kMaxIr) {
@@ -50,7 +53,7 @@ void Builder::load_opsets() {
       throw Error(Code::OPSET, "domain " + quoted(entry.domain()) + " is imported in two versions");
     }
   }
-  if (opsets_.count("") == 0) throw Error(Code::OPSET, "the model imports no opset of the default domain");
+  if (opsets_.empty()) throw Error(Code::OPSET, "the model imports no opset");
   check_opset(opsets_, "the model");
 }
 
@@ -146,7 +149,20 @@ void Builder::add_initializers(Scope& scope, const onnx::GraphProto& graph) {
   }
 }
 
+// Before the order is looked at: a value that is written twice has no right order.
+void Builder::check_definitions(const Scope& scope, const NodeProtos& nodes) const {
+  std::unordered_set<std::string> written;
+  for (const onnx::NodeProto& node : nodes) {
+    for (const std::string& output : node.output()) {
+      if (output.empty() || (scope.values.count(output) == 0 && written.insert(output).second)) continue;
+      throw Error(Code::DUPLICATE_NAME, "node " + quoted(node.name()) + " (" + node.op_type() + ") writes the value " +
+                                            quoted(output) + ", which is defined already");
+    }
+  }
+}
+
 void Builder::add_nodes(Scope& scope, const NodeProtos& nodes) {
+  check_definitions(scope, nodes);
   for (int i : topological_order(nodes)) {
     const onnx::NodeProto& proto = nodes[i];
     check_name(proto.op_type(), "operator");

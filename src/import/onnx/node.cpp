@@ -132,7 +132,9 @@ std::vector<Value*> Builder::resolve_inputs(const Scope& scope, const onnx::Node
 int64_t Builder::opset_of(const Scope& scope, const std::string& domain) const {
   const auto found = scope.opsets->find(domain);
   if (found != scope.opsets->end()) return found->second;
-  return domain.empty() ? default_opset() : 1;
+  if (!domain.empty()) return 1;
+  if (default_opset() == 0) throw Error(Code::OPSET, "the model imports no opset of the default domain");
+  return default_opset();
 }
 
 void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::string& name) {
@@ -150,9 +152,14 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
                 std::to_string(node.version) + ")";
   current_node_ = name;
   const std::string op_label = current_op_;
+  const bool known = domain.empty() ? is_onnx_op(proto.op_type(), node.version) : domain != "deepjit";
   const auto function = functions_.find(function_key(domain, proto.op_type(), proto.overload()));
   if (function != functions_.end()) {
     return call_function(scope, proto, *function->second, name, std::move(node.inputs));
+  }
+  if (!known) {
+    note_unsupported(op_label);
+    return stand_in(node);
   }
   if (node.outputs.empty()) throw Error(Code::ARITY, "has no outputs");
   convert_attributes(scope, proto, node);

@@ -19,6 +19,18 @@ Dim Builder::dim_from_proto(const onnx::TensorShapeProto::Dimension& dim) {
   return Dim::symbol(entry->second);
 }
 
+void check_bytes(const TensorType& type, const std::string& what) {
+  if (!type.shape.ranked()) return;
+  int64_t bytes = type.dtype == DType::STRING ? 1 : static_cast<int64_t>(dtype_size(type.dtype));
+  try {
+    for (const Dim& dim : type.shape.dims()) {
+      if (dim.is_const() && dim.value() > 0) bytes = checked_mul(bytes, dim.value());
+    }
+  } catch (const Error&) {
+    throw Error(Code::SHAPE_OVERFLOW, what + " has shape " + type.shape.to_string() + ", its size overflows");
+  }
+}
+
 TensorType Builder::type_from_proto(const onnx::ValueInfoProto& info) {
   const onnx::TypeProto& type = info.type();
   if (!type.has_tensor_type()) {
@@ -49,6 +61,7 @@ TensorType Builder::type_from_proto(const onnx::ValueInfoProto& info) {
     std::vector<Dim> dims;
     for (const auto& dim : shape.dim()) dims.push_back(dim_from_proto(dim));
     out.shape = Shape(std::move(dims));
+    check_bytes(out, "value " + quoted(info.name()));
   }
   return out;
 }
