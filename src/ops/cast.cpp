@@ -2,10 +2,11 @@
 //
 // Elements pass through one of three wide types (float, double, int64) in small blocks: a reader for each
 // source type and a writer for each target type, instead of one loop for each pair.
+#include "ops/cast.h"
+
 #include <algorithm>
 
 #include "base/float8.h"
-#include "ops/cast.h"
 #include "ops/convert.h"
 #include "ops/pointwise.h"
 

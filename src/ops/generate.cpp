@@ -186,7 +186,8 @@ void evaluate_eye_like(EvalContext& ctx) {
     T* data = out.as<T>();
     std::fill_n(data, out.count(), T(0));
     if (k >= columns || k <= -rows) return;
-    for (int64_t r = std::max<int64_t>(0, -k); r < rows && r + k < columns; ++r) data[r * columns + r + k] = *one.as<T>();
+    for (int64_t r = std::max<int64_t>(0, -k); r < rows && r + k < columns; ++r)
+      data[r * columns + r + k] = *one.as<T>();
   });
 }
 
@@ -230,8 +231,9 @@ void infer_one_hot(InferContext& ctx) {
   if (!indices.ranked()) return ctx.set_output(0, ctx.dtype(2), Shape());
   const std::vector<Dim>* known = known_values(ctx, 1);
   const Tensor* data = ctx.input_data(1);
-  Dim depth = known != nullptr ? known->at(0) : data != nullptr ? Dim(static_cast<int64_t>(data->to_f64().at(0)))
-                                                                : ctx.fresh_dim();
+  Dim depth = known != nullptr  ? known->at(0)
+              : data != nullptr ? Dim(static_cast<int64_t>(data->to_f64().at(0)))
+                                : ctx.fresh_dim();
   const int axis = normalize_axis(ctx.attrs().get_int("axis", -1), indices.rank() + 1, "OneHot axis");
   std::vector<Dim> out = indices.dims();
   out.insert(out.begin() + axis, std::move(depth));
@@ -274,18 +276,28 @@ void evaluate_one_hot(EvalContext& ctx) {
 }  // namespace
 
 void add_generate_ops(OpRegistry& registry) {
-  registry.add({.name = "Constant", .min_inputs = 0, .max_inputs = 0, .infer = infer_constant,
-                .evaluate = evaluate_constant});
-  registry.add({.name = "ConstantOfShape", .infer = infer_constant_of_shape, .evaluate = evaluate_constant_of_shape,
+  registry.add(
+      {.name = "Constant", .min_inputs = 0, .max_inputs = 0, .infer = infer_constant, .evaluate = evaluate_constant});
+  registry.add({.name = "ConstantOfShape",
+                .infer = infer_constant_of_shape,
+                .evaluate = evaluate_constant_of_shape,
                 .shape_inputs = {0}});
-  registry.add({.name = "Range", .min_inputs = 3, .max_inputs = 3, .infer = infer_range, .evaluate = evaluate_range,
+  registry.add({.name = "Range",
+                .min_inputs = 3,
+                .max_inputs = 3,
+                .infer = infer_range,
+                .evaluate = evaluate_range,
                 .shape_inputs = {0, 1, 2}});
   registry.add({.name = "EyeLike", .infer = infer_eye_like, .evaluate = evaluate_eye_like});
   registry.add(window_op("HannWindow", hann));
   registry.add(window_op("HammingWindow", hamming));
   registry.add(window_op("BlackmanWindow", blackman));
-  registry.add({.name = "OneHot", .min_inputs = 3, .max_inputs = 3, .infer = infer_one_hot,
-                .evaluate = evaluate_one_hot, .shape_inputs = {1}});
+  registry.add({.name = "OneHot",
+                .min_inputs = 3,
+                .max_inputs = 3,
+                .infer = infer_one_hot,
+                .evaluate = evaluate_one_hot,
+                .shape_inputs = {1}});
 }
 
 }  // namespace deepjit
