@@ -1,0 +1,116 @@
+// The engine file: what is written is read back; every kind of damage is refused.
+#include "runtime/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/build.h"
+#include "engine/format.h"
+#include "graph/parse.h"
+#include "lower/lower.h"
+
+namespace deepjit {
+
+namespace {
+
+EngineFile small_engine() {
+  const auto graph = parse_graph(R"(graph @main(%x: float32[N,4]) -> (%y) {
+    %w = constant float32[4] [1, 2, 3, 4]
+    %a = Mul(%x, %w)
+    %y = Relu(%a)
+  })");
+  EngineFile file;
+  file.program = lower(*graph);
+  file.program.metadata["note"] = "small";
+  file.graph_text = "graph";
+  file.lock_text = "lock";
+  return file;
+}
+
+std::vector<float> run(const Program& program, std::vector<float> x) {
+  Context context(std::make_shared<Engine>(program, nullptr), 1);
+  const Dims dims{static_cast<int64_t>(x.size()) / 4, 4};
+  const TensorView input{DType::FLOAT32, dims, x.data()};
+  std::vector<TensorView> outputs;
+  context.run(std::span(&input, 1), outputs);
+  return {outputs[0].as<float>(), outputs[0].as<float>() + outputs[0].count()};
+}
+
+// The error code of reading `bytes`, or OK.
+Code code_of(std::span<const uint8_t> bytes) {
+  try {
+    read_engine(bytes, nullptr);
+    return Code::OK;
+  } catch (const Error& e) {
+    return e.code();
+  }
+}
+
+bool is_engine_error(Code code) { return static_cast<int>(code) / 100 == 4; }
+
+}  // namespace
+
+TEST(EngineFile, ReadsBackWhatWasWritten) {
+  const std::vector<uint8_t> bytes = write_engine(small_engine());
+  const LoadedFile loaded = read_engine(bytes, nullptr);
+  EXPECT_EQ(loaded.file.program.metadata.at("note"), "small");
+  EXPECT_EQ(loaded.file.graph_text, "graph");
+  EXPECT_EQ(loaded.file.lock_text, "lock");
+  EXPECT_EQ(run(loaded.file.program, {1, -1, 1, 1, 2, 2, 2, 2}), (std::vector<float>{1, 0, 3, 4, 2, 4, 6, 8}));
+  EXPECT_EQ(write_engine(loaded.file), bytes);
+}
+
+TEST(EngineFile, RefusesEveryFlippedByte) {
+  std::vector<uint8_t> bytes = write_engine(small_engine());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] ^= static_cast<uint8_t>(1u << (i % 8));
+    ASSERT_TRUE(is_engine_error(code_of(bytes))) << "byte " << i << " code " << static_cast<int>(code_of(bytes));
+    bytes[i] ^= static_cast<uint8_t>(1u << (i % 8));
+  }
+  EXPECT_EQ(code_of(bytes), Code::OK);
+}
+
+TEST(EngineFile, RefusesEveryLength) {
+  const std::vector<uint8_t> bytes = write_engine(small_engine());
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    ASSERT_TRUE(is_engine_error(code_of(std::span(bytes).first(n)))) << "length " << n;
+  }
+  std::vector<uint8_t> longer = bytes;
+  longer.push_back(0);
+  EXPECT_TRUE(is_engine_error(code_of(longer)));
+}
+
+// The hashes hold, but a field is wrong: the reader must not trust it.
+TEST(EngineFile, RangeChecksFieldsBehindValidHashes) {
+  auto damaged = [](auto&& damage) {
+    EngineFile file = small_engine();
+    damage(file.program);
+    return code_of(write_engine(file));
+  };
+  EXPECT_EQ(damaged([](Program& p) { p.steps[0].inputs[0] = 99; }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.steps[0].outputs[0] = -2; }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.blocks[0].steps[0] = 7; }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.blocks[0].steps = {0, 0}; }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.blocks.clear(); }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.outputs.clear(); }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.steps[0].inputs.clear(); }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.steps[0].blocks = {0}; }), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged([](Program& p) { p.steps[0].op = "NoSuchOp"; }), Code::ENGINE_INCOMPATIBLE);
+}
+
+TEST(EngineFile, SavesWholeOrNotAtAll) {
+  const std::string folder = ::testing::TempDir();
+  const std::string path = folder + "/small.dje";
+  save_engine(small_engine(), path);
+  const LoadedFile loaded = load_engine(path);
+  EXPECT_EQ(run(loaded.file.program, {1, 1, 1, 1}), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_THROW(save_engine(small_engine(), folder + "/no/such/folder/x.dje"), Error);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    EXPECT_EQ(entry.path().string().find(".dje.tmp"), std::string::npos);
+  }
+}
+
+}  // namespace deepjit
