@@ -28,22 +28,36 @@ void infer_arg(InferContext& ctx) {
   ctx.set_output(0, DType::INT64, Shape(std::move(out)));
 }
 
+// The index of the best of n contiguous elements. Most blocks hold no better one, which is quick to see.
+template <typename T, typename B>
+int64_t best_index(const T* in, int64_t n, B beats) {
+  using C = compute_t<T>;
+  constexpr int64_t kBlock = 64;
+  C best = static_cast<C>(in[0]);
+  int64_t index = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = std::min(n, begin + kBlock);
+    if (end - begin == kBlock) {
+      int32_t any = 0;
+      for (int64_t j = 0; j < kBlock; ++j) any |= static_cast<int32_t>(beats(static_cast<C>(in[begin + j]), best));
+      if (any == 0) continue;
+    }
+    for (int64_t j = begin; j < end; ++j) {
+      const C value = static_cast<C>(in[j]);
+      if (!beats(value, best)) continue;
+      best = value;
+      index = j;
+    }
+  }
+  return index;
+}
+
 // For each of the view's rows, the index of its best element. B says whether a candidate beats the best.
 template <typename T, typename B>
 void best_indices(const AxisView& view, const T* in, int64_t* out, B beats) {
   using C = compute_t<T>;
   if (view.inner == 1) {
-    for (int64_t o = 0; o < view.outer; ++o, in += view.size) {
-      C best = static_cast<C>(in[0]);
-      int64_t index = 0;
-      for (int64_t j = 1; j < view.size; ++j) {
-        const C value = static_cast<C>(in[j]);
-        if (!beats(value, best)) continue;
-        best = value;
-        index = j;
-      }
-      out[o] = index;
-    }
+    for (int64_t o = 0; o < view.outer; ++o, in += view.size) out[o] = best_index(in, view.size, beats);
     return;
   }
   std::vector<C> best(static_cast<size_t>(view.inner));

@@ -60,6 +60,42 @@ inline typename ReduceTypes<K, T>::Block reduce_map(T value, double shift) {
 constexpr int64_t kReduceLanes = 16;
 constexpr int64_t kReduceBlock = 512;  // elements or rows between additions to the total
 
+// The larger (or smaller) of two numbers; what a NaN gives is left open, so that one instruction does it.
+template <ReduceKind K, typename A>
+inline A plain_extremum(A a, A b) {
+  if constexpr (K == ReduceKind::MAX) return b > a ? b : a;
+  return b < a ? b : a;
+}
+
+// The extremum of n contiguous floats, NaN if there is one: looked for aside, to keep the main loop short.
+template <ReduceKind K, typename T>
+double extremum_row(const T* x, int64_t n) {
+  using A = typename ReduceTypes<K, T>::Block;
+  A best = reduce_identity<K, A>();
+  for (int64_t begin = 0; begin < n; begin += kReduceBlock) {
+    const int64_t end = std::min(n, begin + kReduceBlock);
+    int32_t has_nan = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const A value = static_cast<A>(load_as_compute(x[i]));
+      has_nan |= static_cast<int32_t>(value != value);
+    }
+    if (has_nan != 0) return std::numeric_limits<double>::quiet_NaN();
+    std::array<A, kReduceLanes> lane;
+    lane.fill(best);
+    int64_t i = begin;
+    for (; i + kReduceLanes <= end; i += kReduceLanes) {
+      for (int64_t j = 0; j < kReduceLanes; ++j) {
+        lane[j] = plain_extremum<K>(lane[j], static_cast<A>(load_as_compute(x[i + j])));
+      }
+    }
+    for (int64_t j = 0; i < end; ++i, ++j) {
+      lane[j] = plain_extremum<K>(lane[j], static_cast<A>(load_as_compute(x[i])));
+    }
+    for (A value : lane) best = plain_extremum<K>(best, value);
+  }
+  return best;
+}
+
 // n contiguous elements.
 template <ReduceKind K, typename T>
 typename ReduceTypes<K, T>::Total reduce_row(const T* x, int64_t n, double shift) {
@@ -70,6 +106,7 @@ typename ReduceTypes<K, T>::Total reduce_row(const T* x, int64_t n, double shift
     for (int64_t i = 0; i < n; ++i) total = reduce_combine<K>(total, static_cast<W>(reduce_map<K>(x[i], shift)));
     return total;
   }
+  if constexpr (is_extremum(K) && !std::is_integral_v<T>) return extremum_row<K>(x, n);
   for (int64_t begin = 0; begin < n; begin += kReduceBlock) {
     const int64_t end = std::min(n, begin + kReduceBlock);
     std::array<A, kReduceLanes> lane;
