@@ -19,8 +19,8 @@ struct AxisPad {
 };
 
 AxisPad axis_pad(int64_t dim, int64_t begin, int64_t end) {
-  const int64_t skip = std::max<int64_t>(-begin, 0);
-  const int64_t keep = dim - skip - std::max<int64_t>(-end, 0);
+  const int64_t skip = begin < -dim ? dim + 1 : std::max<int64_t>(-begin, 0);
+  const int64_t keep = end < -dim ? -1 : dim - skip - std::max<int64_t>(-end, 0);
   if (keep < 0) {
     throw Error(Code::SHAPE_MISMATCH, "Pad: pads " + std::to_string(begin) + " and " + std::to_string(end) +
                                           " take more than the dimension of " + std::to_string(dim));

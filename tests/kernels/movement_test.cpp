@@ -126,6 +126,10 @@ TEST(Pad, NegativePadsCropAndAxesSelect) {
   expect_equal(run_op("Pad", {{"mode", std::string("reflect")}}, {in, i64({2}, {1, 0}), none(), i64({1}, {0})})[0],
                f32({3, 3}, {4, 5, 6, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(error_code_of([&] { run_op("Pad", {}, {in, i64({4}, {0, -2, 0, -2})}); }), Code::SHAPE_MISMATCH);
+  EXPECT_EQ(error_code_of([&] {
+              run_op("Pad", {}, {in, i64({4}, {INT64_MIN, 0, INT64_MAX, 0})});
+            }),
+            Code::SHAPE_MISMATCH);
   EXPECT_EQ(infer_op("Pad", {}, {{DType::FLOAT32, {"N", "W"}}, i64({4}, {0, 1, 0, 2})}).type(), "float32[N,W+3]");
   EXPECT_EQ(infer_op("Pad", {}, {{DType::FLOAT32, {"W"}}, known_values({"0", "P"})}).type(), "float32[P+W]");
 }
