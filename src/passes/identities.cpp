@@ -28,6 +28,12 @@ Value* neutral_either(const Node& node, double neutral) {
 
 Value* only_input(const Node& node) { return node.inputs.size() == 1 ? node.input(0) : nullptr; }
 
+// Max or Min of one value, or with a bound that never binds.
+Value* bounded(const Node& node, double infinity) {
+  if (node.inputs.size() == 1) return node.input(0);
+  return node.inputs.size() == 2 && is_float(node.output()->type.dtype) ? neutral_either(node, infinity) : nullptr;
+}
+
 Value* dropout(const Node& node) {
   const Value* training = node.input(2);
   const bool inference = training == nullptr || is_scalar(training, 0);
@@ -107,8 +113,8 @@ const std::map<std::string, Rule>& rules() {
       {"Concat", only_input},
       {"Sum", only_input},
       {"Mean", only_input},
-      {"Max", only_input},
-      {"Min", only_input},
+      {"Max", [](const Node& n) { return bounded(n, -std::numeric_limits<double>::infinity()); }},
+      {"Min", [](const Node& n) { return bounded(n, std::numeric_limits<double>::infinity()); }},
       {"Neg", involution},
       {"Not", involution},
       {"BitwiseNot", involution},
