@@ -4,7 +4,9 @@
 
 #include "passes/common_subexpressions.h"
 #include "passes/dead_code.h"
+#include "passes/fold_batchnorm.h"
 #include "passes/fold_constants.h"
+#include "passes/fuse_patterns.h"
 #include "passes/identities.h"
 
 namespace deepjit {
@@ -31,6 +33,13 @@ std::vector<Pass> default_pipeline(int level) {
   std::vector<Pass> list;
   if (level < 1) return list;
   add_cleanup(list, 1);
+  if (level < 2) return list;
+  list.push_back({"fold_batchnorm",
+                  "puts scales and shifts into weights; before patterns and fusion, which then see less",
+                  fold_batchnorm, 2});
+  list.push_back(
+      {"fuse_patterns", "names ops that were written out; after constants are plain numbers", fuse_patterns, 2});
+  add_cleanup(list, 2);
   return list;
 }
 
