@@ -12,6 +12,7 @@ Handler find_handler(const std::string& op) {
     add_misc_handlers(out);
     add_control_handlers(out);
     add_microsoft_handlers(out);
+    add_microsoft_quant_handlers(out);
     return out;
   }();
   const auto found = map.find(op);

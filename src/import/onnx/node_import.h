@@ -75,5 +75,6 @@ void add_image_handlers(HandlerMap& map);
 void add_misc_handlers(HandlerMap& map);
 void add_control_handlers(HandlerMap& map);
 void add_microsoft_handlers(HandlerMap& map);
+void add_microsoft_quant_handlers(HandlerMap& map);
 
 }  // namespace deepjit::importer
