@@ -13,9 +13,10 @@ namespace {
 // Values up to this many elements are computed at bind time when they can be.
 constexpr int64_t kKnownElements = 4096;
 
-bool all_const(const std::vector<TensorType>& types) {
-  return std::all_of(types.begin(), types.end(),
-                     [](const TensorType& t) { return t.dtype == DType::UNDEFINED || t.shape.as_const().has_value(); });
+bool all_const(const std::vector<InferredOutput>& outputs) {
+  return std::all_of(outputs.begin(), outputs.end(), [](const InferredOutput& out) {
+    return out.type.dtype == DType::UNDEFINED || out.type.shape.as_const().has_value();
+  });
 }
 
 }  // namespace
@@ -125,10 +126,8 @@ bool Binder::evaluate_now(const Step& step, const std::vector<const BufferState*
     elements += input->known.count();
   }
   if (elements > kKnownElements || !find_op(step.op).deterministic) return false;
-  std::vector<TensorType> types;
-  infer_step(step, inputs, types, next_symbol_);
-  for (const TensorType& type : types) {
-    const auto dims = type.shape.as_const();
+  for (const InferredOutput& out : infer_step(step, inputs, next_symbol_)) {
+    const auto dims = out.type.shape.as_const();
     if (dims && dims->count() > kKnownElements) return false;
   }
   std::vector<Tensor> outputs = evaluate_known(step, inputs);
@@ -189,7 +188,6 @@ void Binder::emit_control(const Step& step) {
 void Binder::walk_step(const Step& step) {
   std::vector<const BufferState*> inputs;
   bool inputs_fixed = true;
-  bool value_missing = false;
   for (int32_t buffer : step.inputs) {
     inputs.push_back(buffer < 0 ? nullptr : &states_[static_cast<size_t>(buffer)]);
     if (buffer < 0) continue;
@@ -201,23 +199,21 @@ void Binder::walk_step(const Step& step) {
   if (evaluate_now(step, inputs)) return;
 
   const OpDef& op = find_op(step.op);
-  std::vector<TensorType> types;
-  infer_step(step, inputs, types, next_symbol_);
-  for (int i : op.shape_inputs) {
-    const auto k = static_cast<size_t>(i);
-    value_missing = value_missing || (k < inputs.size() && inputs[k] != nullptr && !inputs[k]->known.defined());
+  std::vector<InferredOutput> outputs = infer_step(step, inputs, next_symbol_);
+  if (outputs.size() == 1) {
+    if (Tensor known = outputs[0].known(); known.defined()) return set_known(step.outputs[0], std::move(known));
   }
   bool all_empty = true;
-  for (size_t i = 0; i < types.size(); ++i) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
     if (step.outputs[i] < 0) {
-      types[i].dtype = DType::UNDEFINED;
+      outputs[i].type.dtype = DType::UNDEFINED;
       continue;
     }
-    states_[static_cast<size_t>(step.outputs[i])] = {types[i], {}, true};
-    const auto dims = types[i].shape.as_const();
+    states_[static_cast<size_t>(step.outputs[i])] = {outputs[i].type, {}, true};
+    const auto dims = outputs[i].type.shape.as_const();
     all_empty = all_empty && dims && dims->count() == 0;
   }
-  const bool fixed = inputs_fixed && all_const(types);
+  const bool fixed = inputs_fixed && all_const(outputs);
   if (fixed) visit(step);
   if (exploring_ || (fixed && all_empty)) return;
   if (fixed && op.view) {

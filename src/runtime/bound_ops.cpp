@@ -1,5 +1,6 @@
 #include "runtime/bound_ops.h"
 
+#include <cstring>
 #include <deque>
 
 #include "runtime/memory.h"
@@ -10,7 +11,7 @@ namespace {
 
 class ConcreteInfer final : public InferContext {
  public:
-  ConcreteInfer(const Step& step, const std::vector<const BufferState*>& inputs, std::vector<TensorType>& outputs,
+  ConcreteInfer(const Step& step, const std::vector<const BufferState*>& inputs, std::vector<InferredOutput>& outputs,
                 int64_t& next_symbol)
       : step_(step), inputs_(inputs), outputs_(outputs), next_symbol_(next_symbol), values_(inputs.size()) {}
 
@@ -38,16 +39,18 @@ class ConcreteInfer final : public InferContext {
   int num_outputs() const override { return static_cast<int>(outputs_.size()); }
   using InferContext::set_output;
   void set_output(int i, TensorType type) override {
-    if (i < num_outputs()) outputs_[at(i)] = std::move(type);
+    if (i < num_outputs()) outputs_[at(i)].type = std::move(type);
   }
-  void set_output_values(int, std::vector<Dim>) override {}
+  void set_output_values(int i, std::vector<Dim> values) override {
+    if (i < num_outputs()) outputs_[at(i)].values = std::move(values);
+  }
   Dim fresh_dim() override { return Dim::symbol("?" + std::to_string(next_symbol_++)); }
 
  private:
   static size_t at(int i) { return static_cast<size_t>(i); }
   const Step& step_;
   const std::vector<const BufferState*>& inputs_;
-  std::vector<TensorType>& outputs_;
+  std::vector<InferredOutput>& outputs_;
   int64_t& next_symbol_;
   mutable std::vector<std::optional<std::vector<Dim>>> values_;
 };
@@ -88,11 +91,25 @@ class Eval final : public EvalContext {
 
 }  // namespace
 
-void infer_step(const Step& step, const std::vector<const BufferState*>& inputs, std::vector<TensorType>& outputs,
-                int64_t& next_symbol) {
-  outputs.assign(step.outputs.size(), TensorType{});
+Tensor InferredOutput::known() const {
+  const auto dims = type.shape.as_const();
+  if (!values || !dims || dims->count() != static_cast<int64_t>(values->size())) return {};
+  if (!is_integer(type.dtype) && type.dtype != DType::BOOL) return {};
+  Tensor out(type.dtype, *dims);
+  for (size_t i = 0; i < values->size(); ++i) {
+    if (!(*values)[i].is_const()) return {};
+    const int64_t value = (*values)[i].value();  // little endian: the low bytes are the narrow integer
+    std::memcpy(out.as<uint8_t>() + i * dtype_size(type.dtype), &value, dtype_size(type.dtype));
+  }
+  return out;
+}
+
+std::vector<InferredOutput> infer_step(const Step& step, const std::vector<const BufferState*>& inputs,
+                                       int64_t& next_symbol) {
+  std::vector<InferredOutput> outputs(step.outputs.size());
   ConcreteInfer context(step, inputs, outputs, next_symbol);
   find_op(step.op).infer(context);
+  return outputs;
 }
 
 void evaluate_dynamic(const Step& step, const std::vector<TensorView>& inputs, const AllocateOutput& allocate) {

@@ -16,9 +16,19 @@ struct BufferState {
   bool available = false;  // produced, or an input
 };
 
-// Runs the shape rule of `step`; results in `outputs` (one per output).
-void infer_step(const Step& step, const std::vector<const BufferState*>& inputs, std::vector<TensorType>& outputs,
-                int64_t& next_symbol);
+// What a shape rule says of one output; `values` are the elements of an integer tensor where they follow from
+// shapes alone.
+struct InferredOutput {
+  TensorType type;
+  std::optional<std::vector<Dim>> values;
+
+  // The values as a tensor when all of them are constant, else undefined.
+  Tensor known() const;
+};
+
+// Runs the shape rule of `step`; one result per output.
+std::vector<InferredOutput> infer_step(const Step& step, const std::vector<const BufferState*>& inputs,
+                                       int64_t& next_symbol);
 
 // Evaluates `step` by its reference on known inputs.
 std::vector<Tensor> evaluate_known(const Step& step, const std::vector<const BufferState*>& inputs);

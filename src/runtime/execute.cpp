@@ -53,13 +53,12 @@ bool prepare_dynamic(Binding& binding, BoundStep& bound, const std::vector<Tenso
     if (auto it = binding.known.find(step.inputs[i]); it != binding.known.end()) states[i].known = it->second;
     pointers[i] = &states[i];
   }
-  std::vector<TensorType> types;
   int64_t next_symbol = 1;
-  infer_step(step, pointers, types, next_symbol);
-  for (size_t i = 0; i < types.size(); ++i) {
-    const auto dims = types[i].shape.as_const();
+  const std::vector<InferredOutput> outputs = infer_step(step, pointers, next_symbol);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto dims = outputs[i].type.shape.as_const();
     if (step.outputs[i] >= 0 && !dims) return false;
-    shape.outputs.push_back(step.outputs[i] < 0 ? TensorDesc{} : TensorDesc{types[i].dtype, *dims});
+    shape.outputs.push_back(step.outputs[i] < 0 ? TensorDesc{} : TensorDesc{outputs[i].type.dtype, *dims});
     if (step.outputs[i] >= 0) slot_of(binding, step.outputs[i]).desc = shape.outputs.back();
   }
   bound.kernel = reference_launcher().make(shape, Tactic{});
