@@ -27,12 +27,24 @@ Family conv_family();     // Conv, ConvTranspose
 Family matmul_family();   // MatMul, Gemm
 Family eltwise_family();  // one input
 Family binary_family();   // Add, Mul ...
+Family pool_family();     // MaxPool, AveragePool and their global forms
+Family norm_family();     // Softmax, LogSoftmax, LayerNormalization
+Family reduce_family();   // ReduceMean ...
+Family move_family();     // Transpose, Concat
+Family resize_family();   // Resize
+Family rnn_family();      // LSTM, GRU
 
 // The family of the step's op, or nullptr.
 const Family* find_family(const std::string& op);
 
-// What keeps oneDNN from a step whatever its op: an element type, an empty operand. "" when nothing does.
-std::string common_obstacle(const StepShape& shape, DType dtype);
+// What keeps oneDNN from a step whatever its op: an element type, an empty operand. "" when nothing does. Looks at
+// the first `inputs` inputs and the outputs that are wanted.
+std::string common_obstacle(const StepShape& shape, DType dtype, size_t inputs = SIZE_MAX);
+inline bool wants_output(const StepShape& shape, int i) {
+  return static_cast<size_t>(i) < shape.outputs.size() && out(shape, i).dtype != DType::UNDEFINED;
+}
+
+extern const WeightsTransform kLstmGates;  // ONNX's gate order i o f c to oneDNN's i f c o
 
 // The op's name without our prefix: "Conv" for "deepjit.Conv".
 std::string base_op(const Step& step);
@@ -43,12 +55,12 @@ constexpr size_t kMaxImpls = 3;
 
 // Appends prefix + name of up to kMaxImpls optimised implementations.
 template <typename PrimitiveDesc>
-void append_impls(PrimitiveDesc pd, const std::string& prefix, Variants& variants) {
+void append_impls(PrimitiveDesc pd, const std::string& prefix, Variants& variants, bool references = false) {
   size_t count = 0;
   if (!pd) return;
   do {
     const std::string name = pd.impl_info_str();
-    if (is_reference_impl(name)) continue;
+    if (is_reference_impl(name) && !references) continue;
     const std::string full = prefix + name;
     bool known = false;
     for (const std::string& have : variants.names) known = known || have == full;
@@ -60,13 +72,14 @@ void append_impls(PrimitiveDesc pd, const std::string& prefix, Variants& variant
 
 // Moves pd to the implementation called `name`, else to its first optimised one. False when all are references.
 template <typename PrimitiveDesc>
-bool select_impl(PrimitiveDesc& pd, const std::function<PrimitiveDesc()>& create, const std::string& name) {
+bool select_impl(PrimitiveDesc& pd, const std::function<PrimitiveDesc()>& create, const std::string& name,
+                 bool references = false) {
   for (const bool exact : {true, false}) {
     pd = create();
     if (!pd) return false;
     do {
       const std::string have = pd.impl_info_str();
-      if (exact ? have == name : !is_reference_impl(have)) return true;
+      if (exact ? have == name : references || !is_reference_impl(have)) return true;
     } while (pd.next_impl());
   }
   return false;

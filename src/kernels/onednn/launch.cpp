@@ -9,7 +9,8 @@ namespace onednn {
 const Family* find_family(const std::string& op) {
   static const std::map<std::string, Family> by_op = [] {
     std::map<std::string, Family> map;
-    for (const Family& family : {conv_family(), matmul_family(), eltwise_family(), binary_family()}) {
+    for (const Family& family : {conv_family(), matmul_family(), eltwise_family(), binary_family(), pool_family(),
+                                 norm_family(), reduce_family(), move_family(), resize_family(), rnn_family()}) {
       for (const std::string& name : family.ops) map.emplace(name, family);
     }
     return map;
@@ -23,13 +24,14 @@ std::string base_op(const Step& step) {
   return step.op.rfind(prefix, 0) == 0 ? step.op.substr(prefix.size()) : step.op;
 }
 
-std::string common_obstacle(const StepShape& shape, DType dtype) {
-  for (const std::vector<TensorDesc>* list : {&shape.inputs, &shape.outputs}) {
-    for (const TensorDesc& desc : *list) {
-      if (desc.dtype == DType::UNDEFINED) continue;
-      if (desc.dtype != dtype) return "element type " + std::string(dtype_name(desc.dtype)) + " is not handled";
-      if (desc.count() == 0) return "an operand is empty";
-    }
+std::string common_obstacle(const StepShape& shape, DType dtype, size_t inputs) {
+  std::vector<TensorDesc> operands(shape.inputs.begin(),
+                                   shape.inputs.begin() + static_cast<int64_t>(std::min(inputs, shape.inputs.size())));
+  operands.insert(operands.end(), shape.outputs.begin(), shape.outputs.end());
+  for (const TensorDesc& desc : operands) {
+    if (desc.dtype == DType::UNDEFINED) continue;
+    if (desc.dtype != dtype) return "element type " + std::string(dtype_name(desc.dtype)) + " is not handled";
+    if (desc.count() == 0) return "an operand is empty";
   }
   return "";
 }
@@ -51,11 +53,10 @@ class OnednnLauncher : public Launcher {
   std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
     const onednn::Family* family = onednn::find_family(shape.step->op);
     if (family == nullptr) return nullptr;
-    for (const std::vector<TensorDesc>* list : {&shape.inputs, &shape.outputs}) {
-      for (const TensorDesc& desc : *list) {
-        if (desc.dtype != DType::UNDEFINED && desc.count() == 0) return nullptr;
-      }
+    for (const TensorDesc& desc : shape.outputs) {
+      if (desc.dtype != DType::UNDEFINED && desc.count() == 0) return nullptr;
     }
+    if (shape.inputs.empty() || shape.inputs[0].count() == 0) return nullptr;
     try {
       return family->make(shape, tactic);
     } catch (const dnnl::error& error) {
@@ -67,12 +68,16 @@ class OnednnLauncher : public Launcher {
   Tensor unpack(const PackedOperand& packed, const TensorDesc& plain) const override {
     Tensor result(plain.dtype, plain.dims);
     try {
-      const onednn::StoredOperand stored = onednn::parse_stored(packed.format, packed.data.bytes());
+      const onednn::WeightsTransform& lstm = onednn::kLstmGates;
+      const bool is_lstm = packed.format.rfind(lstm.prefix, 0) == 0;
+      const std::string format = is_lstm ? packed.format.substr(lstm.prefix.size()) : packed.format;
+      const onednn::StoredOperand stored = onednn::parse_stored(format, packed.data.bytes());
       if (static_cast<int64_t>(stored.plain.get_size()) != plain.bytes()) {
         throw Error(Code::ENGINE_RANGE,
                     "packed operand \"" + packed.format + "\" does not fit its plain form " + plain.dims.to_string());
       }
       onednn::reorder_now(stored.stored, packed.data.view().data, stored.plain, result.view().data);
+      if (is_lstm) result = lstm.back(result);
     } catch (const dnnl::error& error) {
       onednn::rethrow(error);
     }

@@ -34,6 +34,11 @@ int PrimitiveKernel::temporary(const memory::desc& desc) {
   return add_slot(Where::SCRATCH, offset, desc, DNNL_MEMORY_NONE);
 }
 
+int PrimitiveKernel::alias(int slot, const memory::desc& desc) {
+  const Slot& of = slots_[static_cast<size_t>(slot)];
+  return add_slot(of.where, of.index, desc, DNNL_MEMORY_NONE);
+}
+
 int PrimitiveKernel::constant(const memory::desc& desc, Tensor data, int input, std::string format) {
   const int slot = add_slot(Where::CONSTANT, 0, desc, data.view().data);
   Slot& added = slots_.back();
@@ -130,24 +135,34 @@ bool is_constant(const StepShape& shape, const Tactic& tactic, int k) {
 }
 
 int weights(PrimitiveKernel& kernel, const StepShape& shape, const Tactic& tactic, int k, const memory::desc& plain,
-            const memory::desc& wanted) {
+            const memory::desc& wanted, const WeightsTransform& transform) {
   memory::desc from = plain;
-  const void* source = nullptr;
+  Tensor source;
   if (const PackedOperand* packed = find_packed(tactic, k)) {
-    from = parse_stored(packed->format, packed->data.bytes()).stored;
+    const std::string& prefix = transform.prefix;
+    if (packed->format.rfind(prefix, 0) != 0) {
+      throw Error(Code::ENGINE_RANGE, "packed operand has the unknown layout \"" + packed->format + "\"");
+    }
+    from = parse_stored(packed->format.substr(prefix.size()), packed->data.bytes()).stored;
     if (from.get_dims() != wanted.get_dims()) {
       throw Error(Code::ENGINE_RANGE,
                   "packed operand " + std::to_string(k) + " has other dims than the step's weights");
     }
     if (from == wanted) return kernel.constant(wanted, packed->data, k, packed->format);
-    source = packed->data.view().data;
-  } else if (const Tensor* data = constant_data(shape, k); data != nullptr && !(plain == wanted)) {
-    source = data->view().data;
+    source = packed->data;
+  } else if (const Tensor* data = constant_data(shape, k)) {
+    if (transform.forward != nullptr) {
+      source = transform.forward(*data);
+    } else if (!(plain == wanted)) {
+      source = *data;
+    }
   }
-  if (source == nullptr) return kernel.reordered(kernel.input(k, plain), wanted);
+  if (!source.defined()) return kernel.reordered(kernel.input(k, plain), wanted);
   Tensor data(DType::UINT8, Dims{static_cast<int64_t>(wanted.get_size())});
-  reorder_now(from, source, wanted, data.view().data);
-  return kernel.constant(wanted, data, k, describe(wanted, plain));
+  reorder_now(from, source.view().data, wanted, data.view().data);
+  std::string format = describe(wanted, plain);
+  if (!format.empty()) format = transform.prefix + format;
+  return kernel.constant(wanted, data, k, format);
 }
 
 }  // namespace deepjit::onednn

@@ -10,6 +10,11 @@ class OnednnOfferer : public Offerer {
  public:
   std::string name() const override { return "onednn"; }
 
+  std::string version() const override {
+    const dnnl_version_t* v = dnnl_version();
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-1";
+  }
+
   Offer offer(const StepShape& shape) const override {
     Offer result;
     const onednn::Family* family = onednn::find_family(shape.step->op);

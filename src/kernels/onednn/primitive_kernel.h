@@ -18,7 +18,8 @@ class PrimitiveKernel : public Kernel {
  public:
   int input(int k, const memory::desc& desc);
   int output(int k, const memory::desc& desc);
-  int temporary(const memory::desc& desc);  // valid within one run
+  int temporary(const memory::desc& desc);        // valid within one run
+  int alias(int slot, const memory::desc& desc);  // the same bytes under another desc
   // Constant bytes in layout `desc`. A format other than "" lets pack() save them as operand `input`.
   int constant(const memory::desc& desc, Tensor data, int input = -1, std::string format = "");
 
@@ -76,9 +77,16 @@ inline const TensorDesc& out(const StepShape& shape, int k) { return shape.outpu
 // Plain constant data of operand k, or nullptr.
 const Tensor* constant_data(const StepShape& shape, int k);
 
+// A change of plain weights that no layout expresses. It is named at the front of the packed operand's text.
+struct WeightsTransform {
+  std::string prefix;                          // "lstm/"
+  Tensor (*forward)(const Tensor&) = nullptr;  // from the ONNX form to oneDNN's
+  Tensor (*back)(const Tensor&) = nullptr;
+};
+
 // Operand k in layout `wanted`; `plain` is its ONNX layout in the primitive's logical dims. A constant is
 // reordered now (or taken from the packed form), anything else in every run.
 int weights(PrimitiveKernel& kernel, const StepShape& shape, const Tactic& tactic, int k, const memory::desc& plain,
-            const memory::desc& wanted);
+            const memory::desc& wanted, const WeightsTransform& transform = {});
 
 }  // namespace deepjit::onednn
