@@ -200,7 +200,7 @@ void Binder::walk_step(const Step& step) {
 
   const OpDef& op = find_op(step.op);
   std::vector<InferredOutput> outputs = infer_step(step, inputs, next_symbol_);
-  if (outputs.size() == 1) {
+  if (outputs.size() == 1 && step.outputs[0] >= 0) {
     if (Tensor known = outputs[0].known(); known.defined()) return set_known(step.outputs[0], std::move(known));
   }
   bool all_empty = true;
