@@ -1,0 +1,236 @@
+// deepjit's C++20 API: build an engine from an ONNX model, save it, load it, run it.
+//
+//   deepjit::Engine engine = deepjit::build("model.onnx");
+//   deepjit::Context context = engine.create_context();
+//   const float x[6] = {1, 2, 3, 4, 5, 6};
+//   for (const deepjit::Output& y : context.run({{"x", deepjit::DataType::FLOAT32, {2, 3}, x}})) use(y);
+//
+// Every failure is a deepjit::Error; its code is stable (docs/errors.md). An Engine is immutable: copies share it and
+// threads may share it. A Context belongs to one thread at a time: a second one gets CONCURRENT_USE (801). All tensors
+// are dense, row-major and in host memory. Sizes are bytes, times are as their names say (_us, _s).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace deepjit {
+inline namespace v1 {
+
+// Element types, numbered as ONNX's TensorProto.DataType. INT4 and UINT4 take one byte an element; the 16-bit and
+// 8-bit floats are raw bits; STRING elements are std::string objects.
+enum class DataType : int32_t {
+  UNDEFINED = 0,
+  FLOAT32 = 1,
+  UINT8 = 2,
+  INT8 = 3,
+  UINT16 = 4,
+  INT16 = 5,
+  INT32 = 6,
+  INT64 = 7,
+  STRING = 8,
+  BOOL = 9,
+  FLOAT16 = 10,
+  FLOAT64 = 11,
+  UINT32 = 12,
+  UINT64 = 13,
+  BFLOAT16 = 16,
+  FLOAT8E4M3FN = 17,
+  FLOAT8E4M3FNUZ = 18,
+  FLOAT8E5M2 = 19,
+  FLOAT8E5M2FNUZ = 20,
+  UINT4 = 21,
+  INT4 = 22,
+};
+
+// "float32", "int4", "float8e4m3fn", ...
+std::string data_type_name(DataType dtype);
+// Bytes of one element; 0 for STRING and UNDEFINED.
+size_t data_type_size(DataType dtype);
+
+// A failure. what() is "error[E203 SHAPE_MISMATCH]: message", and "hint: ..." on a second line when there is a hint.
+class Error : public std::exception {
+ public:
+  Error(int code, std::string message, std::string hint = "");
+  ~Error() override;
+
+  int code() const noexcept { return code_; }                       // 203
+  const std::string& name() const noexcept { return name_; }        // "SHAPE_MISMATCH"
+  const std::string& message() const noexcept { return message_; }  // one line
+  const std::string& hint() const noexcept { return hint_; }        // what to do, or empty
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  int code_;
+  std::string name_;
+  std::string message_;
+  std::string hint_;
+  std::string text_;
+};
+
+// One dimension of a declared shape: a constant, or an expression over the model's symbols ("N", "(H-1)//2+1").
+struct Dimension {
+  int64_t value = -1;  // -1 when it is not constant
+  std::string text;    // always: "3", "N"
+};
+
+// Bounds of an input's shape. An engine accepts shapes in [min, max] and is tuned at opt.
+struct ShapeRange {
+  std::vector<int64_t> min, opt, max;
+};
+
+// What an engine says about one input or output.
+struct TensorInfo {
+  std::string name;
+  DataType dtype = DataType::UNDEFINED;
+  bool ranked = true;  // false: even the rank depends on the run
+  std::vector<Dimension> shape;
+  bool optional = false;   // an input with a default value
+  bool has_range = false;  // an input built with a range
+  ShapeRange range;
+};
+
+// A tensor to run on. `data` is read during run() only.
+struct Input {
+  std::string name;
+  DataType dtype = DataType::UNDEFINED;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+};
+
+// A result. `data` is valid until the context's next run or end, unless an allocator gave it.
+struct Output {
+  std::string name;
+  DataType dtype = DataType::UNDEFINED;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+};
+
+// Gives memory for output number `index` (order of Engine::outputs()): at least 16-byte aligned, of
+// product(shape) * data_type_size(dtype) bytes; nullptr leaves it to the context. Never called for STRING outputs.
+using OutputAllocator = std::function<void*(size_t index, DataType dtype, std::span<const int64_t> shape)>;
+
+struct BuildOptions {
+  std::string device = "cpu";
+  std::string precision = "fp32";
+  int threads = 0;                           // for tuning and running; 0: all cores
+  int level = 3;                             // 0 (no pass) to 3 (all passes)
+  std::map<std::string, ShapeRange> ranges;  // by input name
+  std::vector<std::string> disable;          // names of passes to leave out
+  std::string tune_cache;                    // folder for measured choices; empty: none
+  std::string lock;                          // lockfile: read when it exists, else written after the build; or empty
+  std::string force_tactic;                  // "provider" or "provider:variant": taken wherever it is offered
+  double budget_s = 0;                       // time for tuning; 0: no limit
+  bool tune = true;                          // false: the reference implementation everywhere
+  std::string model_folder;                  // where external data may lie; empty: the folder of the model's file
+
+  // Called from the building thread. What they throw ends the build and passes through it.
+  std::function<void(const std::string& stage, size_t done, size_t total)> progress;
+  std::function<void(const std::string& line)> log;
+};
+
+// What a build did. An engine that was loaded knows only the arena's sizes.
+struct BuildReport {
+  struct Stage {
+    std::string name;
+    double seconds = 0;
+  };
+  std::vector<Stage> stages;
+  double seconds = 0;
+  int nodes_before = 0, nodes_after = 0;  // of the graph, around the passes
+  size_t steps_measured = 0;              // distinct steps that were timed
+  size_t steps_reused = 0;                // taken from the lockfile or the cache
+  size_t steps_out_of_budget = 0;         // left at the reference because time was up
+  size_t arena_bytes = 0;                 // intermediate values at the largest shapes
+  size_t arena_lower_bound = 0;           // what no arena could go below
+  std::vector<std::string> warnings;
+};
+
+// One launch of an engine.
+struct StepInfo {
+  std::string name;
+  std::string op;
+  std::string tactic;                // "provider:variant"
+  double time_us = 0;                // measured at build; 0 when it was not timed
+  double max_error = 0;              // largest relative error against the reference at build
+  std::vector<std::string> origins;  // the model's nodes it stands for
+};
+
+class Engine;
+
+// Runs an engine. After the first run at a shape, a run at that shape allocates no memory of its own.
+class Context {
+ public:
+  Context(Context&&) noexcept;
+  Context& operator=(Context&&) noexcept;
+  ~Context();
+
+  // Runs once; inputs by name in any order. Throws INPUT_NAME (501), INPUT_DTYPE (502), INPUT_SHAPE (503),
+  // OUT_OF_RANGE (504), INDEX_RANGE (505), CONCURRENT_USE (801), AFTER_FORK (802) and others. A context is good for
+  // use after any of them. The outputs are in the order of Engine::outputs() and valid until the next run.
+  const std::vector<Output>& run(const std::vector<Input>& inputs, const OutputAllocator& allocate = nullptr);
+
+  // Bytes held for intermediate values and outputs.
+  size_t memory_bytes() const;
+  int threads() const;
+
+ private:
+  friend class Engine;
+  struct Impl;
+  explicit Context(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class Engine {
+ public:
+  const std::vector<TensorInfo>& inputs() const;
+  const std::vector<TensorInfo>& outputs() const;
+  // The model's metadata, the build's options and versions.
+  const std::map<std::string, std::string>& metadata() const;
+  // `threads` 0 takes the number of build() or load().
+  Context create_context(int threads = 0) const;
+
+  // Writes the engine file: afterwards `path` holds the old file or the whole new one. Throws DISK_FULL (603).
+  void save(const std::string& path) const;
+  // The same bytes in memory.
+  std::vector<std::byte> serialize() const;
+
+  int threads() const;
+  // Bytes of the constants.
+  size_t weight_bytes() const;
+  const BuildReport& report() const;
+  std::vector<StepInfo> steps() const;
+  // The chosen tactics as the text of a lockfile.
+  const std::string& lock_text() const;
+  // For people: inputs, outputs, steps with tactics and times, the graph before and after the passes.
+  std::string inspect() const;
+
+  struct Impl;
+  explicit Engine(std::shared_ptr<const Impl> impl);
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Builds an engine from an ONNX file, or from the bytes of one (external data then needs options.model_folder).
+// Throws 1xx (bytes), 2xx (the model's meaning), 3xx (files and external data), ARGUMENT (804) for a bad option.
+Engine build(const std::string& model_path, const BuildOptions& options = {});
+Engine build(std::span<const std::byte> model, const BuildOptions& options = {});
+
+// Loads a saved engine; its constants are used from the mapped file. `threads` 0 keeps the build's number.
+// Throws FILE_NOT_FOUND (304) and 4xx (not an engine, another version, damaged, built for another device).
+Engine load(const std::string& engine_path, int threads = 0);
+Engine load(std::span<const std::byte> engine, int threads = 0);
+
+// "0.1.0"
+std::string version();
+
+}  // namespace v1
+}  // namespace deepjit

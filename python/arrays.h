@@ -1,0 +1,39 @@
+// NumPy arrays to tensors and back, without a copy wherever the array is dense, aligned and in native byte order.
+// All functions need the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deepjit/deepjit.hpp"
+
+namespace deepjit::python {
+
+namespace nb = nanobind;
+
+// Loads NumPy's C interface; once, at import.
+void import_numpy();
+
+// The inputs of one run and what keeps their memory alive.
+struct Feeds {
+  std::vector<Input> inputs;
+  std::vector<nb::object> owners;
+  std::vector<std::unique_ptr<std::vector<std::string>>> strings;
+};
+
+// `feeds` maps names to NumPy arrays, DLPack objects, or anything np.asarray takes. Errors: INPUT_NAME, INPUT_DTYPE.
+Feeds gather(nb::handle feeds, const Engine& engine);
+
+// A fresh array of this type; `data` receives its memory.
+nb::object new_array(DataType dtype, std::span<const int64_t> shape, void** data);
+
+// An array of str objects from an output of strings.
+nb::object string_array(const Output& output);
+
+// np.dtype of an element type; its name when the package ml_dtypes is needed and not installed.
+nb::object dtype_object(DataType dtype);
+
+}  // namespace deepjit::python

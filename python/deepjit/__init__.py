@@ -1,0 +1,175 @@
+"""deepjit: builds engines from ONNX models and runs them fast.
+
+engine = deepjit.build("m.onnx", ranges={"x": ((1, 3, 224, 224), (8, 3, 224, 224), (32, 3, 224, 224))})
+engine.save("m.dje")
+engine = deepjit.load("m.dje")
+outputs = engine.run({"x": array})  # dict of name to NumPy array
+context = engine.create_context()  # one for each thread
+"""
+
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from . import _core
+from ._core import Context, Engine, TensorInfo
+from ._error import Error
+
+__version__ = _core.version()
+__all__ = ["Context", "Engine", "Error", "TensorInfo", "build", "load"]
+
+
+def _argument(message: str, hint: str = "") -> Error:
+    return Error(804, "ARGUMENT", message, hint)
+
+
+def _integer(what: str, value) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _argument(f"{what} must be an integer, got {value!r}") from None
+    if not -(2**31) <= number < 2**31:
+        raise _argument(f"{what} is out of range: {number}")
+    return number
+
+
+def _text(what: str, value) -> str:
+    if not isinstance(value, str):
+        raise _argument(f"{what} must be a string, got {value!r}")
+    return value
+
+
+def _path(what: str, value) -> str:
+    """A path as text; None becomes empty."""
+    if value is None:
+        return ""
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise _argument(f"{what} must be a path, got {value!r}") from None
+
+
+def _shape(name: str, shape) -> tuple[int, ...]:
+    try:
+        dims = tuple(operator.index(d) for d in shape)
+    except TypeError:
+        raise _argument(
+            f'the range of "{name}" is not understood: {shape!r}', "write one shape, or (min, opt, max) shapes"
+        ) from None
+    if any(not -(2**63) <= d < 2**63 for d in dims):
+        raise _argument(f'the range of "{name}" has a dimension that is out of range: {shape!r}')
+    return dims
+
+
+def _range(name: str, value) -> tuple[tuple[int, ...], ...]:
+    """(min, opt, max); one shape stands for all three."""
+    try:
+        parts = tuple(value)
+    except TypeError:
+        parts = (value,)
+    if parts and not any(hasattr(p, "__index__") for p in parts):
+        if len(parts) != 3:
+            raise _argument(f'the range of "{name}" needs one shape or three (min, opt, max), got {len(parts)}')
+        return tuple(_shape(name, p) for p in parts)
+    return (_shape(name, parts),) * 3
+
+
+def _ranges(ranges) -> dict:
+    if ranges is None:
+        return {}
+    if not isinstance(ranges, Mapping):
+        raise _argument(f"ranges must be a dict of input name to shapes, got {ranges!r}")
+    return {_text("the name of an input", name): _range(name, value) for name, value in ranges.items()}
+
+
+def _seconds(value) -> float:
+    """Seconds as a number, or text like "30s", "500ms" or "2m"."""
+    if value is None:
+        return 0.0
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)", value.strip())
+        if not found:
+            raise _argument(f"the budget {value!r} is not understood", 'write seconds, or text like "30s" or "2m"')
+        return float(found[1]) * {"ms": 1e-3, "m": 60.0}.get(found[2], 1.0)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise _argument(f"the budget must be a number of seconds, got {value!r}") from None
+
+
+def _names(disable) -> list[str]:
+    if disable is None:
+        return []
+    names = disable.split(",") if isinstance(disable, str) else disable
+    try:
+        return [_text("the name of a pass", n) for n in names if n != ""]
+    except TypeError:
+        raise _argument(f"disable must be a list of pass names, got {disable!r}") from None
+
+
+def _source(what: str, source) -> bytes | str:
+    """Bytes in memory, or the path of a file."""
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, (bytearray, memoryview)):
+        return bytes(source)
+    if hasattr(source, "SerializeToString"):  # onnx.ModelProto
+        return source.SerializeToString()
+    if isinstance(source, (str, os.PathLike)):
+        return os.fsdecode(source)
+    raise _argument(f"{what} must be a path or bytes, got {type(source).__name__}")
+
+
+def build(
+    model,
+    *,
+    device: str = "cpu",
+    precision: str = "fp32",
+    threads: int | None = None,
+    ranges: Mapping | None = None,
+    level: int = 3,
+    disable: Iterable[str] = (),
+    tune_cache=None,
+    lock=None,
+    budget: float | str | None = None,
+    tune: bool = True,
+    force_tactic: str | None = None,
+    model_folder=None,
+    progress: Callable[[str, int, int], None] | None = None,
+    log: Callable[[str], None] | None = None,
+) -> Engine:
+    """Builds an engine from an ONNX model: a path, bytes, or an onnx.ModelProto.
+
+    device, precision: what to run on and in.
+    threads: for tuning and running; None takes all cores.
+    ranges: input name to (min, opt, max) shapes, or to one shape.
+    level: 0 (no pass) to 3 (all passes); disable: names of passes to leave out.
+    tune_cache: folder for measured choices. lock: lockfile, read when it exists, else written.
+    budget: time for tuning in seconds, or text like "30s". tune: False takes the reference implementation everywhere.
+    force_tactic: "provider" or "provider:variant", taken wherever it is offered.
+    model_folder: where external data may lie when the model is given as bytes.
+    progress: called with (stage, done, total); log: called with a line of text. What they raise ends the build.
+    """
+    options = {
+        "device": _text("device", device),
+        "precision": _text("precision", precision),
+        "threads": 0 if threads is None else _integer("threads", threads),
+        "level": _integer("level", level),
+        "ranges": _ranges(ranges),
+        "disable": _names(disable),
+        "tune_cache": _path("tune_cache", tune_cache),
+        "lock": _path("lock", lock),
+        "budget": _seconds(budget),
+        "tune": bool(tune),
+        "force_tactic": "" if force_tactic is None else _text("force_tactic", force_tactic),
+        "model_folder": _path("model_folder", model_folder),
+        "progress": progress,
+        "log": log,
+    }
+    return _core.build(_source("the model", model), options)
+
+
+def load(engine, threads: int | None = None) -> Engine:
+    """Loads a saved engine: a path or the bytes of Engine.serialize(). threads: None keeps the build's number."""
+    return _core.load(_source("the engine", engine), 0 if threads is None else _integer("threads", threads))

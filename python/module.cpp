@@ -1,0 +1,301 @@
+// The Python module deepjit._core: the C++ API for Python. Options are made ready by deepjit/__init__.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <optional>
+
+#include "arrays.h"
+
+namespace deepjit::python {
+
+namespace {
+
+using namespace nanobind::literals;
+
+nb::object error_class() { return nb::module_::import_("deepjit._error").attr("Error"); }
+
+// A deepjit::Error leaves as deepjit.Error.
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& e) {
+    const nb::object type = error_class();
+    const nb::object value = type(e.code(), e.name(), e.message(), e.hint());
+    PyErr_SetObject(type.ptr(), value.ptr());
+  }
+}
+
+// What engine.run and context.run work on.
+struct PyContext {
+  PyContext(Engine e, int threads) : engine(std::move(e)), context(engine.create_context(threads)) {}
+  nb::dict run(nb::handle mapping);
+
+  Engine engine;
+  Context context;
+};
+
+nb::dict PyContext::run(nb::handle mapping) {
+  Feeds feeds = gather(mapping, engine);
+  const std::vector<TensorInfo>& infos = engine.outputs();
+  std::vector<nb::object> arrays(infos.size());
+  const OutputAllocator allocate = [&](size_t i, DataType dtype, std::span<const int64_t> shape) {
+    const nb::gil_scoped_acquire gil;
+    void* data = nullptr;
+    arrays[i] = new_array(dtype, shape, &data);
+    return data;
+  };
+  const std::vector<Output>* outputs = nullptr;
+  {
+    const nb::gil_scoped_release release;
+    outputs = &context.run(feeds.inputs, allocate);
+  }
+  nb::dict result;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (!arrays[i].is_valid()) arrays[i] = string_array((*outputs)[i]);
+    result[infos[i].name.c_str()] = std::move(arrays[i]);
+  }
+  return result;
+}
+
+// An engine and the context that engine.run uses, made at the first run.
+struct PyEngine {
+  explicit PyEngine(Engine e) : engine(std::move(e)) {}
+
+  nb::object context() {
+    if (!default_context.is_valid())
+      default_context = nb::cast(new PyContext(engine, 0), nb::rv_policy::take_ownership);
+    return default_context;
+  }
+  size_t memory_bytes() const {
+    const size_t held = default_context.is_valid() ? nb::cast<PyContext&>(default_context).context.memory_bytes() : 0;
+    return engine.weight_bytes() + held;
+  }
+
+  Engine engine;
+  nb::object default_context;
+};
+
+nb::tuple to_tuple(const std::vector<int64_t>& values) {
+  nb::list list;
+  for (int64_t v : values) list.append(v);
+  return nb::tuple(list);
+}
+
+// Constants as int, the rest as text; None when even the rank is open.
+nb::object shape_of(const TensorInfo& info) {
+  if (!info.ranked) return nb::none();
+  nb::list list;
+  for (const Dimension& d : info.shape) {
+    if (d.value >= 0) {
+      list.append(d.value);
+    } else {
+      list.append(nb::str(d.text.c_str()));
+    }
+  }
+  return nb::tuple(list);
+}
+
+nb::object range_of(const TensorInfo& info) {
+  if (!info.has_range) return nb::none();
+  return nb::make_tuple(to_tuple(info.range.min), to_tuple(info.range.opt), to_tuple(info.range.max));
+}
+
+std::string repr_of(const TensorInfo& info) {
+  std::string text = "<" + info.name + ": " + data_type_name(info.dtype) + "[";
+  for (size_t i = 0; i < info.shape.size(); ++i) text += (i ? ", " : "") + info.shape[i].text;
+  return text + (info.ranked ? "]>" : "*]>");
+}
+
+nb::dict report_of(const Engine& engine) {
+  const BuildReport& report = engine.report();
+  nb::list stages;
+  for (const BuildReport::Stage& stage : report.stages) {
+    nb::dict one;
+    one["stage"] = stage.name;
+    one["seconds"] = stage.seconds;
+    stages.append(one);
+  }
+  nb::dict tuning;
+  tuning["measured"] = report.steps_measured;
+  tuning["reused"] = report.steps_reused;
+  tuning["out_of_budget"] = report.steps_out_of_budget;
+  nb::dict result;
+  result["seconds"] = report.seconds;
+  result["stages"] = stages;
+  result["nodes_before"] = report.nodes_before;
+  result["nodes_after"] = report.nodes_after;
+  result["tuning"] = tuning;
+  result["arena_bytes"] = report.arena_bytes;
+  result["arena_lower_bound"] = report.arena_lower_bound;
+  result["weight_bytes"] = engine.weight_bytes();
+  result["warnings"] = report.warnings;
+  return result;
+}
+
+nb::list steps_of(const Engine& engine) {
+  nb::list steps;
+  for (const StepInfo& step : engine.steps()) {
+    nb::dict one;
+    one["name"] = step.name;
+    one["op"] = step.op;
+    one["tactic"] = step.tactic;
+    one["time_us"] = step.time_us;
+    one["max_error"] = step.max_error;
+    one["origins"] = step.origins;
+    steps.append(one);
+  }
+  return steps;
+}
+
+std::span<const std::byte> bytes_of(const nb::bytes& bytes) {
+  return {static_cast<const std::byte*>(bytes.data()), bytes.size()};
+}
+
+ShapeRange to_range(nb::handle value) {
+  const auto part = [&](int i) { return nb::cast<std::vector<int64_t>>(value[i]); };
+  return {part(0), part(1), part(2)};
+}
+
+// Lets Ctrl-C end a build: signals are looked at whenever the build reports progress.
+void check_signals() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+BuildOptions to_options(const nb::dict& given) {
+  BuildOptions options;
+  options.device = nb::cast<std::string>(given["device"]);
+  options.precision = nb::cast<std::string>(given["precision"]);
+  options.threads = nb::cast<int>(given["threads"]);
+  options.level = nb::cast<int>(given["level"]);
+  for (const auto& [name, range] : nb::cast<nb::dict>(given["ranges"])) {
+    options.ranges[nb::cast<std::string>(name)] = to_range(range);
+  }
+  options.disable = nb::cast<std::vector<std::string>>(given["disable"]);
+  options.tune_cache = nb::cast<std::string>(given["tune_cache"]);
+  options.lock = nb::cast<std::string>(given["lock"]);
+  options.force_tactic = nb::cast<std::string>(given["force_tactic"]);
+  options.budget_s = nb::cast<double>(given["budget"]);
+  options.tune = nb::cast<bool>(given["tune"]);
+  options.model_folder = nb::cast<std::string>(given["model_folder"]);
+  return options;
+}
+
+PyEngine build_engine(nb::handle model, const nb::dict& given) {
+  BuildOptions options = to_options(given);
+  const nb::object progress = given["progress"];
+  const nb::object log = given["log"];
+  options.progress = [&](const std::string& stage, size_t done, size_t total) {
+    const nb::gil_scoped_acquire gil;
+    check_signals();
+    if (!progress.is_none()) progress(stage, done, total);
+  };
+  if (!log.is_none()) {
+    options.log = [&](const std::string& line) {
+      const nb::gil_scoped_acquire gil;
+      log(line);
+    };
+  }
+  const bool in_memory = nb::isinstance<nb::bytes>(model);
+  const nb::bytes bytes = in_memory ? nb::borrow<nb::bytes>(model) : nb::bytes("", 0);
+  const std::string path = in_memory ? "" : nb::cast<std::string>(model);
+  const nb::gil_scoped_release release;
+  return PyEngine(in_memory ? build(bytes_of(bytes), options) : build(path, options));
+}
+
+PyEngine load_engine(nb::handle source, int threads) {
+  const bool in_memory = nb::isinstance<nb::bytes>(source);
+  const nb::bytes bytes = in_memory ? nb::borrow<nb::bytes>(source) : nb::bytes("", 0);
+  const std::string path = in_memory ? "" : nb::cast<std::string>(source);
+  const nb::gil_scoped_release release;
+  return PyEngine(in_memory ? load(bytes_of(bytes), threads) : load(path, threads));
+}
+
+nb::bytes serialized(const PyEngine& self) {
+  std::vector<std::byte> bytes;
+  {
+    const nb::gil_scoped_release release;
+    bytes = self.engine.serialize();
+  }
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+void save(const PyEngine& self, const std::string& path) {
+  const nb::gil_scoped_release release;
+  self.engine.save(path);
+}
+
+void bind_tensor_info(nb::module_& m) {
+  nb::class_<TensorInfo>(m, "TensorInfo", "One input or output: name, dtype, shape, optional, range.")
+      .def_ro("name", &TensorInfo::name)
+      .def_prop_ro(
+          "dtype", [](const TensorInfo& self) { return dtype_object(self.dtype); }, "np.dtype")
+      .def_prop_ro("shape", &shape_of, "Tuple of int (constant) and str (symbolic); None when the rank is open.")
+      .def_ro("optional", &TensorInfo::optional, "True when the input has a default value.")
+      .def_prop_ro("range", &range_of, "(min, opt, max) shapes, or None.")
+      .def("__repr__", &repr_of);
+}
+
+void bind_context(nb::module_& m) {
+  nb::class_<PyContext>(m, "Context", "Runs an engine; for one thread at a time. Made by Engine.create_context().")
+      .def("run", &PyContext::run, "inputs"_a,
+           "Runs once. inputs: dict of name to array (NumPy, DLPack, or what np.asarray takes). Returns a dict of\n"
+           "name to fresh NumPy array. Raises deepjit.Error 5xx for bad inputs, 801 when another thread runs it.")
+      .def_prop_ro(
+          "memory_bytes", [](const PyContext& self) { return self.context.memory_bytes(); },
+          "Bytes held for intermediate values and outputs.")
+      .def_prop_ro("threads", [](const PyContext& self) { return self.context.threads(); });
+}
+
+void bind_engine(nb::module_& m) {
+  nb::class_<PyEngine>(m, "Engine", "A built model. Immutable; threads may share it, each with a context of its own.")
+      .def(
+          "run", [](PyEngine& self, nb::handle feeds) { return nb::cast<PyContext&>(self.context()).run(feeds); },
+          "inputs"_a, "Context.run of this engine's default context.")
+      .def(
+          "create_context",
+          [](const PyEngine& self, std::optional<int> threads) {
+            return new PyContext(self.engine, threads.value_or(0));
+          },
+          "threads"_a = nb::none(), nb::rv_policy::take_ownership,
+          "A new context. threads: None takes the number of build() or load().")
+      .def_prop_ro("context", &PyEngine::context, "The default context, which run() uses.")
+      .def("save", &save, "path"_a, "Writes the engine file, whole or not at all.")
+      .def("serialize", &serialized, "The engine file as bytes; deepjit.load() takes them too.")
+      .def_prop_ro("inputs", [](const PyEngine& self) { return self.engine.inputs(); })
+      .def_prop_ro("outputs", [](const PyEngine& self) { return self.engine.outputs(); })
+      .def_prop_ro("metadata", [](const PyEngine& self) { return self.engine.metadata(); })
+      .def_prop_ro("threads", [](const PyEngine& self) { return self.engine.threads(); })
+      .def_prop_ro("memory_bytes", &PyEngine::memory_bytes, "Bytes of the constants and of the default context.")
+      .def_prop_ro(
+          "report", [](const PyEngine& self) { return report_of(self.engine); },
+          "What the build did: seconds, stages, nodes, tuning counts, arena bytes, warnings.")
+      .def_prop_ro(
+          "steps", [](const PyEngine& self) { return steps_of(self.engine); },
+          "One dict a step: name, op, tactic, time_us, max_error, origins.")
+      .def_prop_ro(
+          "lock_text", [](const PyEngine& self) { return self.engine.lock_text(); },
+          "The chosen tactics as the text of a lockfile.")
+      .def(
+          "inspect", [](const PyEngine& self) { return self.engine.inspect(); },
+          "Inputs, outputs, steps with tactics and times, the graph before and after the passes, as text.");
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);
+  import_numpy();
+  nb::register_exception_translator(&translate);
+  bind_tensor_info(m);
+  bind_context(m);
+  bind_engine(m);
+  m.def("build", &build_engine, "model"_a, "options"_a);
+  m.def("load", &load_engine, "engine"_a, "threads"_a);
+  m.def("version", &version);
+}
+
+}  // namespace deepjit::python

@@ -1,0 +1,185 @@
+// build() and load() of the public API: options in, engines out.
+#include "api/internal.h"
+// internal.h comes first
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "api/impl.h"
+
+namespace deepjit {
+inline namespace v1 {
+
+namespace {
+
+[[noreturn]] void bad_option(const std::string& message, const std::string& hint = "") {
+  throw internal::Error(Code::ARGUMENT, message, hint);
+}
+
+Dims to_dims(const std::vector<int64_t>& shape, const std::string& input) {
+  if (shape.size() > static_cast<size_t>(kMaxRank)) bad_option("range of input \"" + input + "\": rank above 16");
+  return Dims(std::span<const int64_t>(shape));
+}
+
+std::set<std::string> pass_names(const std::vector<std::string>& disable) {
+  std::set<std::string> known;
+  std::string list;
+  for (const Pass& pass : default_pipeline(3)) {
+    if (known.insert(pass.name).second) list += (list.empty() ? "" : ", ") + pass.name;
+  }
+  for (const std::string& name : disable) {
+    if (known.count(name) == 0) bad_option("there is no pass \"" + name + "\"", "the passes are " + list);
+  }
+  return {disable.begin(), disable.end()};
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw internal::Error(Code::FILE_NOT_FOUND, "cannot open \"" + path + "\"");
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// By temporary file and rename, so that a reader never sees half of it.
+void write_text(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream out(temporary, std::ios::binary);
+  out << text;
+  out.close();
+  std::error_code failure;
+  if (out) std::filesystem::rename(temporary, path, failure);
+  if (!out || failure) {
+    std::filesystem::remove(temporary, failure);
+    throw internal::Error(Code::DISK_FULL, "cannot write the lockfile \"" + path + "\"");
+  }
+}
+
+// A user's callback may throw anything; the exception is kept aside while an Error ends the build.
+class Callbacks {
+ public:
+  template <typename F, typename... Args>
+  void call(const F& callback, const Args&... args) {
+    try {
+      callback(args...);
+    } catch (...) {
+      thrown_ = std::current_exception();
+    }
+    if (thrown_) throw internal::Error(Code::STATE, "the build was ended by a callback");
+  }
+  void rethrow() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  std::exception_ptr thrown_;
+};
+
+internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callbacks) {
+  if (options.threads < 0) bad_option("threads is " + std::to_string(options.threads) + ", it cannot be negative");
+  if (!(options.budget_s >= 0)) bad_option("the build budget must be zero or more seconds");
+  internal::BuildOptions out;
+  out.device = options.device;
+  out.precision = options.precision;
+  out.threads = options.threads;
+  out.level = options.level;
+  for (const auto& [name, range] : options.ranges) {
+    out.ranges[name] = {to_dims(range.min, name), to_dims(range.opt, name), to_dims(range.max, name)};
+  }
+  out.disabled_passes = pass_names(options.disable);
+  out.tune_cache = options.tune_cache;
+  if (!options.lock.empty() && std::filesystem::exists(options.lock)) out.lock_text = read_text(options.lock);
+  out.force_tactic = options.force_tactic;
+  out.budget_s = options.budget_s;
+  out.tune = options.tune;
+  out.model_folder = options.model_folder;
+  if (options.progress) {
+    out.progress = [&](const std::string& stage, size_t done, size_t total) {
+      callbacks.call(options.progress, stage, done, total);
+    };
+  }
+  if (options.log) {
+    out.log = [&](const std::string& line) { callbacks.call(options.log, line); };
+  }
+  return out;
+}
+
+BuildReport to_public(const internal::BuildReport& report) {
+  BuildReport out;
+  for (const StageTime& stage : report.stages) out.stages.push_back({stage.stage, stage.seconds});
+  out.seconds = report.seconds;
+  out.nodes_before = report.passes.nodes_before;
+  out.nodes_after = report.passes.nodes_after;
+  out.steps_measured = report.tuning.measured;
+  out.steps_reused = report.tuning.reused;
+  out.steps_out_of_budget = report.tuning.out_of_budget;
+  out.arena_bytes = report.arena_bytes;
+  out.arena_lower_bound = report.arena_lower_bound;
+  out.warnings = report.warnings;
+  return out;
+}
+
+template <typename F>
+Engine build_with(const BuildOptions& options, F&& run) {
+  Callbacks callbacks;
+  try {
+    internal::BuildResult result = run(to_internal(options, callbacks));
+    const bool write_lock = !options.lock.empty() && !std::filesystem::exists(options.lock);
+    if (write_lock) write_text(options.lock, result.file.lock_text);
+    auto impl = std::make_shared<Engine::Impl>(std::move(result.file.program), nullptr, 0);
+    impl->graph_text = std::move(result.file.graph_text);
+    impl->lock_text = std::move(result.file.lock_text);
+    impl->report = to_public(result.report);
+    return Engine(std::move(impl));
+  } catch (...) {
+    callbacks.rethrow();
+    rethrow_public();
+  }
+}
+
+size_t number_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
+  const auto it = metadata.find(key);
+  return it == metadata.end() ? 0 : std::strtoull(it->second.c_str(), nullptr, 10);
+}
+
+Engine from_file(LoadedFile loaded, int threads) {
+  if (threads < 0) bad_option("threads is " + std::to_string(threads) + ", it cannot be negative");
+  auto impl = std::make_shared<Engine::Impl>(std::move(loaded.file.program), std::move(loaded.mapping), threads);
+  impl->graph_text = std::move(loaded.file.graph_text);
+  impl->lock_text = std::move(loaded.file.lock_text);
+  impl->report.arena_bytes = number_in(impl->program().metadata, "plan.arena_bytes");
+  impl->report.arena_lower_bound = number_in(impl->program().metadata, "plan.lower_bound");
+  return Engine(std::move(impl));
+}
+
+std::span<const uint8_t> as_uint8(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+Engine build(const std::string& model_path, const BuildOptions& options) {
+  return build_with(options, [&](const internal::BuildOptions& o) { return internal::build_file(model_path, o); });
+}
+
+Engine build(std::span<const std::byte> model, const BuildOptions& options) {
+  return build_with(options, [&](const internal::BuildOptions& o) { return internal::build(as_uint8(model), o); });
+}
+
+Engine load(const std::string& engine_path, int threads) {
+  return guarded([&] { return from_file(load_engine(engine_path), threads); });
+}
+
+Engine load(std::span<const std::byte> engine, int threads) {
+  return guarded([&] {
+    // Constants are used where they lie, so the copy is aligned as a mapped file would be.
+    std::shared_ptr<void> copy(std::aligned_alloc(kSectionAlign, (engine.size() / kSectionAlign + 1) * kSectionAlign),
+                               std::free);
+    if (!copy) throw std::bad_alloc();
+    std::memcpy(copy.get(), engine.data(), engine.size());
+    const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(copy.get()), engine.size());
+    return from_file(read_engine(bytes, copy), threads);
+  });
+}
+
+}  // namespace v1
+}  // namespace deepjit

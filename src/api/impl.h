@@ -1,0 +1,43 @@
+// What stands behind the public Engine and Context, and the edge where internal errors become public ones.
+#pragma once
+
+#include "api/internal.h"
+
+namespace deepjit {
+inline namespace v1 {
+
+struct Engine::Impl {
+  // Takes a program that was built or loaded; `threads` 0 keeps the program's own number.
+  Impl(Program program, std::shared_ptr<const void> keep_alive, int threads);
+
+  const Program& program() const { return engine->program(); }
+
+  std::shared_ptr<const internal::Engine> engine;
+  std::string graph_text;
+  std::string lock_text;
+  BuildReport report;
+  std::vector<TensorInfo> inputs;
+  std::vector<TensorInfo> outputs;
+  int threads = 0;
+};
+
+// For people; see Engine::inspect().
+std::string describe(const Engine::Impl& impl);
+
+std::vector<StepInfo> step_infos(const Program& program);
+
+// Throws the exception in flight as a public Error; one that is already public passes as it is.
+[[noreturn]] void rethrow_public();
+
+// Runs `body`; whatever it throws leaves as a public Error.
+template <typename F>
+auto guarded(F&& body) {
+  try {
+    return body();
+  } catch (...) {
+    rethrow_public();
+  }
+}
+
+}  // namespace v1
+}  // namespace deepjit

@@ -1,0 +1,61 @@
+// What an engine is, as text for people and as a list of steps.
+#include "api/internal.h"
+// internal.h comes first
+#include <fmt/format.h>
+
+#include "api/impl.h"
+
+namespace deepjit {
+inline namespace v1 {
+
+namespace {
+
+std::string tactic_name(const Tactic& tactic) {
+  return tactic.variant.empty() ? tactic.provider : tactic.provider + ":" + tactic.variant;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) { return Dims(std::span<const int64_t>(shape)).to_string(); }
+
+std::string line_of(const TensorInfo& info) {
+  std::string text = "  " + info.name + ": " + data_type_name(info.dtype) + "[";
+  if (!info.ranked) text += "*";
+  for (size_t i = 0; i < info.shape.size(); ++i) text += (i ? "," : "") + info.shape[i].text;
+  text += "]";
+  if (info.optional) text += " (may be left out)";
+  if (info.has_range) {
+    text += "  range " + shape_text(info.range.min) + " " + shape_text(info.range.opt) + " " +
+            shape_text(info.range.max) + " (min, opt, max)";
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<StepInfo> step_infos(const Program& program) {
+  std::vector<StepInfo> infos;
+  infos.reserve(program.steps.size());
+  for (const Step& step : program.steps) {
+    infos.push_back(
+        {step.name, step.op, tactic_name(step.tactic), step.tactic.time_us, step.tactic.max_error, step.origins});
+  }
+  return infos;
+}
+
+std::string describe(const Engine::Impl& impl) {
+  std::string text = "inputs:\n";
+  for (const TensorInfo& info : impl.inputs) text += line_of(info);
+  text += "outputs:\n";
+  for (const TensorInfo& info : impl.outputs) text += line_of(info);
+  const std::vector<StepInfo> steps = step_infos(impl.program());
+  text += fmt::format("steps: {}\n", steps.size());
+  for (const StepInfo& step : steps) {
+    text += fmt::format("  {:<22} {:<34} {:>10} {}\n", step.op, step.tactic,
+                        step.time_us > 0 ? fmt::format("{:.1f} us", step.time_us) : "not timed", step.name);
+  }
+  text += fmt::format("memory: arena {} bytes at the largest shapes, lower bound {} bytes\n", impl.report.arena_bytes,
+                      impl.report.arena_lower_bound);
+  return text + "\n" + impl.graph_text;
+}
+
+}  // namespace v1
+}  // namespace deepjit
