@@ -198,6 +198,12 @@ TEST(ImportErrors, Attributes) {
   expect(Code::ATTRIBUTE, body, {"then_branch"});
 }
 
+TEST(ImportErrors, ElementTypesThatAreMissing) {
+  ModelBuilder m = good();
+  add_int(add_node(m.graph(), "Cast", {"x"}, {"z"}, "cast"), "to", onnx::TensorProto::FLOAT4E2M1);
+  expect(Code::TYPE, m, {"node \"cast\" (Cast): ", "float4e2m1"});
+}
+
 TEST(ImportErrors, FunctionsInARing) {
   ModelBuilder m = good();
   m.import("my", 1);

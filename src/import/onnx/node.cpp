@@ -83,6 +83,18 @@ void convert_attribute(Builder& builder, const std::string& name, const Attribut
   }
 }
 
+// An element type that ONNX has and we lack is a TYPE error here; the ops reject what is no type at all.
+void check_dtype_attributes(const Attributes& attrs) {
+  for (const char* name : {"to", "dtype", "output_dtype", "softmax_precision"}) {
+    const auto found = attrs.all().find(name);
+    if (found == attrs.all().end()) continue;
+    const auto* number = std::get_if<int64_t>(&found->second);
+    if (number != nullptr && *number > 0 && *number <= onnx::TensorProto::DataType_MAX) {
+      dtype_from_onnx(static_cast<int>(*number));
+    }
+  }
+}
+
 std::string canonical_op(const std::string& domain, const std::string& op) {
   return domain.empty() ? op : domain + "." + op;
 }
@@ -163,6 +175,7 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
   }
   if (node.outputs.empty()) throw Error(Code::ARITY, "has no outputs");
   convert_attributes(scope, proto, node);
+  check_dtype_attributes(node.attrs);
   const Handler handler = find_handler(node.op);
   try {
     if (handler != nullptr) {
