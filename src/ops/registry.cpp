@@ -72,6 +72,7 @@ std::optional<std::vector<int64_t>> InferContext::constant_ints(int i) const {
 }
 
 Shape InferContext::fresh_shape(int rank) {
+  if (rank > kMaxRank) throw Error(Code::LIMIT, "rank " + std::to_string(rank) + " is above the limit of 16");
   std::vector<Dim> dims;
   for (int i = 0; i < rank; ++i) dims.push_back(fresh_dim());
   return Shape(std::move(dims));

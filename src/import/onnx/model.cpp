@@ -268,8 +268,16 @@ Node* Builder::add_node(Scope& scope, const std::string& op, const std::string& 
                         Attributes attrs, const std::vector<std::string>& outputs) {
   count_node();
   const bool control = is_control(op);
-  const bool supported = control || op_registry().find(op) != nullptr;
+  const OpDef* def = op_registry().find(op);
+  const bool supported = control || def != nullptr;
   if (!supported) note_unsupported(current_op_);
+  // A list of any length has no optional members.
+  if (!control && def != nullptr && def->max_inputs == kMany) {
+    const auto gap = std::find(inputs.begin(), inputs.end(), nullptr);
+    if (gap != inputs.end()) {
+      throw Error(Code::ARITY, "input " + std::to_string(gap - inputs.begin()) + " is required");
+    }
+  }
   Node* node = scope.graph->add_node(op, name, std::move(inputs), std::move(attrs), outputs);
   const bool typed = std::all_of(node->inputs.begin(), node->inputs.end(),
                                  [](const Value* v) { return v == nullptr || v->type.dtype != DType::UNDEFINED; });
