@@ -92,6 +92,33 @@ Value* emit_scalar(const Node* near, DType dtype, double value, int rank) {
   return emit_constant(near, std::move(tensor));
 }
 
+std::optional<std::vector<int64_t>> reshape_target(const Shape& from, const std::vector<Dim>& to) {
+  std::vector<int64_t> target;
+  bool solved = false;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].is_const()) {
+      if (to[i].value() <= 0) return std::nullopt;
+      target.push_back(to[i].value());
+    } else if (from.ranked() && static_cast<int>(i) < from.rank() && from[static_cast<int>(i)] == to[i]) {
+      target.push_back(0);
+    } else if (!solved) {
+      solved = true;
+      target.push_back(-1);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return target;
+}
+
+Value* emit_reshape(Node* position, Value* x, const std::vector<Dim>& to, const Node* like) {
+  const auto target = reshape_target(x->type.shape, to);
+  if (!target) return nullptr;
+  Value* out = emit(position, "Reshape", {x, emit_ints(position, *target)}, {}, like);
+  out->type.shape = Shape(to);  // inference may only see "what is left"
+  return out;
+}
+
 namespace {
 
 bool is_root_output(const Value* value) {

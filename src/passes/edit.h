@@ -35,6 +35,12 @@ Value* emit_ints(const Node* near, const std::vector<int64_t>& values);
 // A constant of `dtype` with one element and the given rank.
 Value* emit_scalar(const Node* near, DType dtype, double value, int rank = 0);
 
+// The constant operand that makes Reshape turn `from` into `to`: 0 for a dim at its own place, -1 for one
+// that is not known; nothing when more would be needed.
+std::optional<std::vector<int64_t>> reshape_target(const Shape& from, const std::vector<Dim>& to);
+// A Reshape of x to `to` by a constant, or nullptr when there is none.
+Value* emit_reshape(Node* position, Value* x, const std::vector<Dim>& to, const Node* like);
+
 // Can readers of `from` read `to` instead? No when `from` is an output of the outermost graph and `to`
 // cannot take its name (an input, another output, a value of an inner graph).
 bool replaceable(const Value* from, const Value* to);

@@ -2,12 +2,19 @@
 
 #include <chrono>
 
+#include "passes/casts.h"
 #include "passes/common_subexpressions.h"
 #include "passes/dead_code.h"
 #include "passes/fold_batchnorm.h"
 #include "passes/fold_constants.h"
+#include "passes/fuse_epilogue.h"
 #include "passes/fuse_patterns.h"
 #include "passes/identities.h"
+#include "passes/layout_nhwc.h"
+#include "passes/one_hot_to_gather.h"
+#include "passes/pointwise_over_gather.h"
+#include "passes/shape_subgraphs.h"
+#include "passes/transposes.h"
 
 namespace deepjit {
 
@@ -17,14 +24,30 @@ constexpr int kMaxRounds = 8;
 
 // Cheap passes that enable each other; they stand after every step that leaves debris.
 void add_cleanup(std::vector<Pass>& list, int group) {
-  list.push_back({"fold_constants", "evaluates what is known now; first, since every other pass looks for constants",
-                  fold_constants, group});
-  list.push_back({"identities", "drops ops that return their input; after folding, which shows zeros and ones",
-                  remove_identities, group});
-  list.push_back({"common_subexpressions", "computes equal things once; after identities, so equal things look equal",
-                  merge_common_subexpressions, group});
-  list.push_back({"dead_code", "drops what nobody reads; last of its group, it sweeps up after the others",
-                  remove_dead_code, group});
+  auto add = [&](const char* name, const char* why, bool (*run)(Graph&)) { list.push_back({name, why, run, group}); };
+  add("fold_constants", "evaluates what is known now; first, since every other pass looks for constants",
+      fold_constants);
+  add("shape_subgraphs", "makes shape operands constants; after folding, which shows what is known",
+      simplify_shape_subgraphs);
+  add("casts", "merges Casts that lose nothing; before identities, which drops a Cast to the same type", merge_casts);
+  add("identities", "drops ops that return their input; after folding, which shows zeros and ones", remove_identities);
+  add("common_subexpressions", "computes equal things once; after identities, so equal things look equal",
+      merge_common_subexpressions);
+  add("dead_code", "drops what nobody reads; last of its group, it sweeps up after the others", remove_dead_code);
+}
+
+void add_rewrites(std::vector<Pass>& list, int group) {
+  auto add = [&](const char* name, const char* why, bool (*run)(Graph&)) { list.push_back({name, why, run, group}); };
+  add("transposes", "cancels Transposes; before batch norms, which it brings next to their convolutions",
+      reduce_transposes);
+  add("fold_batchnorm", "puts scales and shifts into weights; before patterns and fusion, which then see less",
+      fold_batchnorm);
+  add("fuse_patterns", "names ops that were written out; before anything that treats an op as a whole", fuse_patterns);
+  add("one_hot_to_gather", "turns one-hot products into look-ups; once the ids are seen without Expand and Cast",
+      one_hot_to_gather);
+  add("pointwise_over_gather", "moves work from gathered rows to the table; after look-ups and activations are known",
+      move_pointwise_over_gather);
+  add_cleanup(list, group);
 }
 
 }  // namespace
@@ -34,12 +57,17 @@ std::vector<Pass> default_pipeline(int level) {
   if (level < 1) return list;
   add_cleanup(list, 1);
   if (level < 2) return list;
-  list.push_back({"fold_batchnorm",
-                  "puts scales and shifts into weights; before patterns and fusion, which then see less",
-                  fold_batchnorm, 2});
-  list.push_back(
-      {"fuse_patterns", "names ops that were written out; after constants are plain numbers", fuse_patterns, 2});
-  add_cleanup(list, 2);
+  add_rewrites(list, 2);
+  if (level >= 3) {
+    list.push_back(
+        {"layout_nhwc", "channels last for convolutions; after weights are final, before Transposes cancel", use_nhwc});
+    list.push_back({"transposes", "cancels the Transposes that the layout brought", reduce_transposes, 3});
+    add_cleanup(list, 3);
+  }
+  list.push_back({"fuse_epilogue",
+                  "moves pointwise ops into convolutions and products; last, it hides them from others", fuse_epilogue,
+                  4});
+  add_cleanup(list, 4);
   return list;
 }
 

@@ -1,0 +1,45 @@
+#include "passes/layout_nhwc.h"
+
+#include <set>
+
+#include "ops/op.h"
+#include "passes/edit.h"
+
+namespace deepjit {
+
+namespace {
+
+bool has_nhwc_form(const std::string& op) {
+  static const std::set<std::string> ops = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"};
+  return ops.count(op) != 0 && op_registry().find("deepjit." + op) != nullptr;
+}
+
+bool convert(Node* node) {
+  const Value* x = node->input(0);
+  if (!has_nhwc_form(node->op) || node->outputs.size() != 1 || !ranked(x) || x->type.shape.rank() != 4) return false;
+  if (x->type.dtype != DType::FLOAT32 || !ranked(node->output())) return false;
+  auto transpose = [&](Value* v, std::vector<int64_t> perm) {
+    Attributes attrs;
+    attrs.set("perm", std::move(perm));
+    return emit(node, "Transpose", {v}, std::move(attrs), node);
+  };
+  std::vector<Value*> inputs = node->inputs;
+  inputs[0] = transpose(inputs[0], {0, 2, 3, 1});
+  Attributes attrs = node->attrs;
+  attrs.set("layout", std::string("NHWC"));
+  Value* result = emit(node, "deepjit." + node->op, inputs, std::move(attrs), node);
+  // The old result's dims are known at least as well.
+  const Shape& old = node->output()->type.shape;
+  result->type.shape = Shape({old[0], old[2], old[3], old[1]});
+  return replace_node(node, transpose(result, {0, 3, 1, 2}));
+}
+
+}  // namespace
+
+bool use_nhwc(Graph& graph) {
+  bool changed = false;
+  for (Node* node : graph.snapshot()) changed = convert(node) || changed;
+  return changed;
+}
+
+}  // namespace deepjit

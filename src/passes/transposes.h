@@ -1,0 +1,18 @@
+// Makes Transposes cancel.
+//
+// Neighbours merge; and a connected region of ops that work the same on permuted axes is turned around as
+// a whole when that leaves fewer transposed bytes: Transposes at its border that match vanish, others
+// appear. Sizes that are not known are guessed, but the count never rises for what is known. A Transpose that
+// moves only dims of size 1 becomes a Reshape.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace deepjit {
+
+bool reduce_transposes(Graph& graph);
+
+// One round over all regions (transpose_regions.cpp).
+bool turn_regions(Graph& graph);
+
+}  // namespace deepjit
