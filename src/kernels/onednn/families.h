@@ -23,16 +23,18 @@ struct Family {
   std::unique_ptr<PrimitiveKernel> (*make)(const StepShape& shape, const Tactic& tactic);
 };
 
-Family conv_family();     // Conv, ConvTranspose
-Family matmul_family();   // MatMul, Gemm
-Family eltwise_family();  // one input
-Family binary_family();   // Add, Mul ...
-Family pool_family();     // MaxPool, AveragePool and their global forms
-Family norm_family();     // Softmax, LogSoftmax, LayerNormalization
-Family reduce_family();   // ReduceMean ...
-Family move_family();     // Transpose, Concat
-Family resize_family();   // Resize
-Family rnn_family();      // LSTM, GRU
+Family conv_family();            // Conv, ConvTranspose
+Family matmul_family();          // MatMul, Gemm
+Family eltwise_family();         // one input
+Family binary_family();          // Add, Mul ...
+Family pool_family();            // MaxPool, AveragePool and their global forms
+Family norm_family();            // Softmax, LogSoftmax, LayerNormalization
+Family reduce_family();          // ReduceMean ...
+Family move_family();            // Transpose, Concat
+Family resize_family();          // Resize
+Family rnn_family();             // LSTM, GRU
+Family integer_matmul_family();  // MatMulInteger, QLinearMatMul
+Family integer_conv_family();    // ConvInteger, QLinearConv
 
 // The family of the step's op, or nullptr.
 const Family* find_family(const std::string& op);
@@ -44,23 +46,34 @@ inline bool wants_output(const StepShape& shape, int i) {
   return static_cast<size_t>(i) < shape.outputs.size() && out(shape, i).dtype != DType::UNDEFINED;
 }
 
-extern const WeightsTransform kLstmGates;  // ONNX's gate order i o f c to oneDNN's i f c o
+extern const WeightsTransform kLstmGates;       // ONNX's gate order i o f c to oneDNN's i f c o
+extern const WeightsTransform kFlippedWeights;  // uint8 as int8: every value, and the zero point, minus 128
 
 // The op's name without our prefix: "Conv" for "deepjit.Conv".
 std::string base_op(const Step& step);
 
-inline bool is_reference_impl(const std::string& name) { return name.rfind("ref", 0) == 0; }
+// Which of oneDNN's implementations a family takes, by name.
+using Accepts = bool (*)(const std::string& name);
+inline bool is_optimised(const std::string& name) { return name.rfind("ref", 0) != 0; }
+inline bool is_any(const std::string&) { return true; }
+// 8-bit products without the VNNI or AMX instructions saturate pair sums at 16 bits.
+inline bool is_exact_integer(const std::string& name) {
+  for (const char* isa : {"vnni", "amx", "bf16", "fp16"}) {
+    if (name.find(isa) != std::string::npos) return true;
+  }
+  return false;
+}
 
 constexpr size_t kMaxImpls = 3;
 
-// Appends prefix + name of up to kMaxImpls optimised implementations.
+// Appends prefix + name of up to kMaxImpls accepted implementations.
 template <typename PrimitiveDesc>
-void append_impls(PrimitiveDesc pd, const std::string& prefix, Variants& variants, bool references = false) {
+void append_impls(PrimitiveDesc pd, const std::string& prefix, Variants& variants, Accepts accepts = is_optimised) {
   size_t count = 0;
   if (!pd) return;
   do {
     const std::string name = pd.impl_info_str();
-    if (is_reference_impl(name) && !references) continue;
+    if (!accepts(name)) continue;
     const std::string full = prefix + name;
     bool known = false;
     for (const std::string& have : variants.names) known = known || have == full;
@@ -70,16 +83,16 @@ void append_impls(PrimitiveDesc pd, const std::string& prefix, Variants& variant
   } while (count < kMaxImpls && pd.next_impl());
 }
 
-// Moves pd to the implementation called `name`, else to its first optimised one. False when all are references.
+// Moves pd to the implementation called `name`, else to its first accepted one. False when there is none.
 template <typename PrimitiveDesc>
 bool select_impl(PrimitiveDesc& pd, const std::function<PrimitiveDesc()>& create, const std::string& name,
-                 bool references = false) {
+                 Accepts accepts = is_optimised) {
   for (const bool exact : {true, false}) {
     pd = create();
     if (!pd) return false;
     do {
       const std::string have = pd.impl_info_str();
-      if (exact ? have == name : references || !is_reference_impl(have)) return true;
+      if (exact ? have == name : accepts(have)) return true;
     } while (pd.next_impl());
   }
   return false;

@@ -10,7 +10,8 @@ const Family* find_family(const std::string& op) {
   static const std::map<std::string, Family> by_op = [] {
     std::map<std::string, Family> map;
     for (const Family& family : {conv_family(), matmul_family(), eltwise_family(), binary_family(), pool_family(),
-                                 norm_family(), reduce_family(), move_family(), resize_family(), rnn_family()}) {
+                                 norm_family(), reduce_family(), move_family(), resize_family(), rnn_family(),
+                                 integer_matmul_family(), integer_conv_family()}) {
       for (const std::string& name : family.ops) map.emplace(name, family);
     }
     return map;
@@ -68,16 +69,20 @@ class OnednnLauncher : public Launcher {
   Tensor unpack(const PackedOperand& packed, const TensorDesc& plain) const override {
     Tensor result(plain.dtype, plain.dims);
     try {
-      const onednn::WeightsTransform& lstm = onednn::kLstmGates;
-      const bool is_lstm = packed.format.rfind(lstm.prefix, 0) == 0;
-      const std::string format = is_lstm ? packed.format.substr(lstm.prefix.size()) : packed.format;
+      const onednn::WeightsTransform* transform = nullptr;
+      std::string format = packed.format;
+      for (const onednn::WeightsTransform* candidate : {&onednn::kLstmGates, &onednn::kFlippedWeights}) {
+        if (packed.format.rfind(candidate->prefix, 0) != 0) continue;
+        transform = candidate;
+        format = packed.format.substr(candidate->prefix.size());
+      }
       const onednn::StoredOperand stored = onednn::parse_stored(format, packed.data.bytes());
       if (static_cast<int64_t>(stored.plain.get_size()) != plain.bytes()) {
         throw Error(Code::ENGINE_RANGE,
                     "packed operand \"" + packed.format + "\" does not fit its plain form " + plain.dims.to_string());
       }
       onednn::reorder_now(stored.stored, packed.data.view().data, stored.plain, result.view().data);
-      if (is_lstm) result = lstm.back(result);
+      if (transform != nullptr) result = transform->back(result);
     } catch (const dnnl::error& error) {
       onednn::rethrow(error);
     }

@@ -4,10 +4,9 @@
 // and the kernel reorders on the way in and out).
 #include <functional>
 
+#include "kernels/onednn/conv_problem.h"
 #include "kernels/onednn/families.h"
-#include "kernels/onednn/layout.h"
 #include "kernels/onednn/post_ops.h"
-#include "ops/conv_shape.h"
 
 namespace deepjit::onednn {
 
@@ -16,73 +15,22 @@ namespace {
 using ConvDesc = dnnl::convolution_forward::primitive_desc;
 using DeconvDesc = dnnl::deconvolution_forward::primitive_desc;
 
-// The step in oneDNN's terms.
-struct Problem {
-  ActivationLayout layout;
-  memory::desc src, weights, bias, dst;  // plain
-  memory::dims strides, dilations, pads_begin, pads_end;
+struct Problem : ConvProblem {
+  memory::desc bias;
   PostOps post_ops;
-  std::string reason;
 };
 
-// Logical dims and layout of the plain weights. ConvTranspose stores input channels before output channels.
-memory::desc weights_desc(const Dims& w, int64_t group, bool transposed) {
-  std::vector<int64_t> dims;
-  std::vector<int> order;
-  const int first = group > 1 ? 1 : 0;
-  if (group > 1) {
-    dims.push_back(group);
-    order.push_back(0);
-  }
-  const int64_t rows = group > 1 ? w[0] / group : w[0];
-  dims.push_back(transposed ? w[1] : rows);
-  dims.push_back(transposed ? rows : w[1]);
-  order.push_back(transposed ? first + 1 : first);
-  order.push_back(transposed ? first : first + 1);
-  for (int i = 2; i < w.rank(); ++i) {
-    dims.push_back(w[i]);
-    order.push_back(first + i);
-  }
-  return permuted_desc(DType::FLOAT32, dims, order);
-}
-
 Problem describe_problem(const StepShape& shape, bool blocked) {
-  Problem p;
-  const bool transposed = base_op(*shape.step) == "ConvTranspose";
-  const Dims &x = in(shape, 0).dims, &w = in(shape, 1).dims, &y = out(shape, 0).dims;
-  const Attributes& attrs = shape.step->attrs;
-  if (x.rank() < 3 || x.rank() > 5) {
-    p.reason = "oneDNN convolves 1 to 3 spatial dims";
-    return p;
-  }
-  p.layout = {x.rank(), is_channels_last(attrs)};
-  const std::vector<int64_t> image = spatial_dims(p.layout.channels_last, to_vector(x));
-  const std::vector<int64_t> kernel(w.begin() + 2, w.end());
-  const ConvGeometry g =
-      transposed ? conv_transpose_geometry(attrs, image, kernel) : conv_geometry(attrs, image, kernel);
-  p.src = p.layout.desc(DType::FLOAT32, x);
-  p.dst = p.layout.desc(DType::FLOAT32, y);
-  p.weights = weights_desc(w, g.group, transposed);
+  Problem p{conv_problem(shape, 1, base_op(*shape.step) == "ConvTranspose"), {}, {}};
+  if (!p.reason.empty()) return p;
   if (has_input(shape, 2)) p.bias = plain_desc(DType::FLOAT32, in(shape, 2).dims);
-  for (size_t i = 0; i < kernel.size(); ++i) {
-    p.strides.push_back(g.strides[i]);
-    p.dilations.push_back(g.dilations[i] - 1);
-    // oneDNN derives the size from the pads; output padding is a smaller pad at the end.
-    const int64_t image_side = transposed ? g.out[i] : g.in[i], window_side = transposed ? g.in[i] : g.out[i];
-    p.pads_begin.push_back(g.pads_begin[i]);
-    p.pads_end.push_back((window_side - 1) * g.strides[i] + g.extent(i) - image_side - g.pads_begin[i]);
-  }
   append_epilogue(
       shape, [&](const Dims& dims) { return p.layout.operand(DType::FLOAT32, dims); }, blocked, p.post_ops);
   p.reason = p.post_ops.reason;
   return p;
 }
 
-memory::desc free_layout(const memory::desc& desc) {
-  return memory::desc(desc.get_dims(), desc.get_data_type(), memory::format_tag::any);
-}
-
-// How many of the step's weights are free to be repacked decides between `any` and plain weights.
+// free_weights: the weights may be laid out anew.
 template <typename PrimitiveDesc>
 PrimitiveDesc create(const Problem& p, bool blocked, bool free_weights) {
   constexpr bool kDeconv = std::is_same_v<PrimitiveDesc, DeconvDesc>;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "kernels/onednn/families.h"
+#include "kernels/onednn/matmul_problem.h"
 #include "kernels/onednn/post_ops.h"
 
 namespace deepjit::onednn {
@@ -18,15 +19,6 @@ enum class Mode { ND, COLLAPSED, INNER };
 
 constexpr int kMaxRank = 12;  // oneDNN's
 
-// The product with both operands and the result made at least 2-D.
-struct Product {
-  Dims a, b, y;  // a is [.., M, K], b [.., K, N], y [.., M, N], all of one rank
-  bool trans_a = false, trans_b = false;
-  bool row = false, column = false;  // A, B was a vector
-  float alpha = 1;
-  bool single_b() const { return Dims(std::span<const int64_t>(b.begin(), b.size() - 2)).count() == 1; }
-};
-
 struct Problem {
   memory::desc a, b, bias, y;  // plain
   int bias_input = -1;
@@ -34,56 +26,14 @@ struct Problem {
   std::string reason;
 };
 
-void pad_rank(Dims& dims, int rank) {
-  while (dims.rank() < rank) dims.insert(0, 1);
-}
-
-Product product_of(const StepShape& shape) {
-  Product p;
+Product step_product(const StepShape& shape) {
   const bool gemm = shape.step->op == "Gemm";
   const Attributes& attrs = shape.step->attrs;
-  p.trans_a = attrs.get_int(gemm ? "transA" : "trans_a", 0) != 0;
-  p.trans_b = attrs.get_int(gemm ? "transB" : "trans_b", 0) != 0;
-  if (gemm) p.alpha = attrs.get_float("alpha", 1);
-  p.a = in(shape, 0).dims;
-  p.b = in(shape, 1).dims;
-  p.row = p.a.rank() == 1;
-  p.column = p.b.rank() == 1;
-  if (p.row) p.a.insert(0, 1);
-  if (p.column) p.b.push_back(1);
-  p.trans_a = p.trans_a && !p.row;
-  p.trans_b = p.trans_b && !p.column;
-  const int rank = std::max(p.a.rank(), p.b.rank());
-  pad_rank(p.a, rank);
-  pad_rank(p.b, rank);
-  if (p.trans_a) std::swap(p.a[rank - 1], p.a[rank - 2]);
-  if (p.trans_b) std::swap(p.b[rank - 1], p.b[rank - 2]);
-  for (int i = 0; i < rank - 2; ++i) p.y.push_back(std::max(p.a[i], p.b[i]));
-  p.y.push_back(p.a[rank - 2]);
-  p.y.push_back(p.b[rank - 1]);
-  return p;
+  return product_of(in(shape, 0).dims, in(shape, 1).dims, attrs.get_int(gemm ? "transA" : "trans_a", 0) != 0,
+                    attrs.get_int(gemm ? "transB" : "trans_b", 0) != 0);
 }
 
-memory::desc matrix_desc(const Dims& dims, bool transposed) {
-  std::vector<int> order;
-  for (int i = 0; i < dims.rank(); ++i) order.push_back(i);
-  if (transposed) std::swap(order[dims.size() - 1], order[dims.size() - 2]);
-  return permuted_desc(DType::FLOAT32, dims, order);
-}
-
-// [M, N] of dims that broadcast to p.y, where rows run over all leading dims; nothing when they do so only partly.
-std::optional<Dims> collapse(const Dims& dims, const Dims& y) {
-  const int rank = y.rank();
-  bool all = true, none = true;
-  for (int i = 0; i < rank - 1; ++i) {
-    all = all && dims[i] == y[i];
-    none = none && dims[i] == 1;
-  }
-  if (!all && !none) return std::nullopt;
-  int64_t rows = 1;
-  for (int i = 0; i < rank - 1; ++i) rows *= dims[i];
-  return Dims{rows, dims[rank - 1]};
-}
+float alpha_of(const Step& step) { return step.op == "Gemm" ? step.attrs.get_float("alpha", 1) : 1; }
 
 // The desc of an operand that broadcasts against the step's result, or an empty one.
 memory::desc operand_desc(const Product& p, Mode mode, Dims dims) {
@@ -107,14 +57,15 @@ bool is_row_vector(const memory::desc& desc, const memory::desc& y) {
 
 // alpha, then C or the bias, as oneDNN's bias where it is one row and nothing stands before it.
 void append_addend(const StepShape& shape, const Product& p, Mode mode, Problem& problem) {
-  if (p.alpha != 1) problem.post_ops.append(Eltwise{dnnl::algorithm::eltwise_linear, p.alpha, 0});
+  const float alpha = alpha_of(*shape.step);
+  if (alpha != 1) problem.post_ops.append(Eltwise{dnnl::algorithm::eltwise_linear, alpha, 0});
   if (!has_input(shape, 2)) return;
   const float beta = shape.step->op == "Gemm" ? shape.step->attrs.get_float("beta", 1) : 1;
   if (beta == 0) return;
   const memory::desc plain = operand_desc(p, mode, in(shape, 2).dims);
   if (beta != 1 || plain.is_zero()) {
     problem.reason = "oneDNN has no form for this addend (beta other than 1, or a partial broadcast)";
-  } else if (p.alpha == 1 && is_row_vector(plain, problem.y)) {
+  } else if (alpha == 1 && is_row_vector(plain, problem.y)) {
     problem.bias = mode == Mode::INNER ? plain_desc(DType::FLOAT32, Dims{plain.get_dims().back()}) : plain;
     problem.bias_input = 2;
   } else {
@@ -124,12 +75,12 @@ void append_addend(const StepShape& shape, const Product& p, Mode mode, Problem&
 
 Problem describe_problem(const StepShape& shape, Mode mode) {
   Problem problem;
-  const Product p = product_of(shape);
+  const Product p = step_product(shape);
   const int rank = p.y.rank();
   if (rank > kMaxRank) problem.reason = "oneDNN takes at most 12 dims";
   if (mode == Mode::ND) {
-    problem.a = matrix_desc(p.a, p.trans_a);
-    problem.b = matrix_desc(p.b, p.trans_b);
+    problem.a = matrix_desc(DType::FLOAT32, p.a, p.trans_a);
+    problem.b = matrix_desc(DType::FLOAT32, p.b, p.trans_b);
     problem.y = plain_desc(DType::FLOAT32, p.y);
   } else {
     const std::optional<Dims> a = collapse(p.a, p.y);
@@ -138,10 +89,11 @@ Problem describe_problem(const StepShape& shape, Mode mode) {
       return problem;
     }
     const Dims b{p.b[rank - 2], p.b[rank - 1]};
-    problem.a = matrix_desc(Dims{(*a)[0], p.a[rank - 1]}, p.trans_a);
+    problem.a = matrix_desc(DType::FLOAT32, Dims{(*a)[0], p.a[rank - 1]}, p.trans_a);
     problem.y = plain_desc(DType::FLOAT32, *collapse(p.y, p.y));
     // Inner product names its weights [N, K].
-    problem.b = mode == Mode::INNER ? matrix_desc(Dims{b[1], b[0]}, !p.trans_b) : matrix_desc(b, p.trans_b);
+    problem.b = mode == Mode::INNER ? matrix_desc(DType::FLOAT32, Dims{b[1], b[0]}, !p.trans_b)
+                                    : matrix_desc(DType::FLOAT32, b, p.trans_b);
   }
   append_addend(shape, p, mode, problem);
   if (!problem.reason.empty()) return problem;
@@ -182,7 +134,7 @@ Variants matmul_variants(const StepShape& shape) {
   variants.reason = common_obstacle(shape, DType::FLOAT32);
   if (!variants.reason.empty()) return variants;
   append_mode<MatmulDesc>(shape, Mode::COLLAPSED, "2d/", variants);
-  if (product_of(shape).y.rank() > 2) append_mode<MatmulDesc>(shape, Mode::ND, "nd/", variants);
+  if (step_product(shape).y.rank() > 2) append_mode<MatmulDesc>(shape, Mode::ND, "nd/", variants);
   if (constant_data(shape, 1) != nullptr) append_mode<InnerDesc>(shape, Mode::INNER, "ip/", variants);
   if (variants.names.empty() && variants.reason.empty()) {
     variants.reason = "oneDNN has only its reference implementation for this product";

@@ -176,7 +176,7 @@ std::unique_ptr<PrimitiveKernel> build(const StepShape& shape, const Tactic& tac
   const Descs d = make_descs(shape, p);
   PrimitiveDesc pd;
   const std::function<PrimitiveDesc()> make_desc = [&] { return create<PrimitiveDesc>(p, d); };
-  if (!select_impl<PrimitiveDesc>(pd, make_desc, tactic.variant, true)) return nullptr;
+  if (!select_impl<PrimitiveDesc>(pd, make_desc, tactic.variant, is_any)) return nullptr;
   auto kernel = std::make_unique<PrimitiveKernel>();
   const WeightsTransform transform = p.lstm ? kLstmGates : WeightsTransform{};
   const memory::desc w = pd.weights_layer_desc(), r = pd.weights_iter_desc();
@@ -209,11 +209,11 @@ Variants rnn_variants(const StepShape& shape) {
   if (!p.reason.empty()) return variants;
   const Descs d = make_descs(shape, p);
   if (p.lstm) {
-    append_impls(create<LstmDesc>(p, d), "", variants, true);
+    append_impls(create<LstmDesc>(p, d), "", variants, is_any);
   } else if (p.lbr) {
-    append_impls(create<dnnl::lbr_gru_forward::primitive_desc>(p, d), "", variants, true);
+    append_impls(create<dnnl::lbr_gru_forward::primitive_desc>(p, d), "", variants, is_any);
   } else {
-    append_impls(create<dnnl::gru_forward::primitive_desc>(p, d), "", variants, true);
+    append_impls(create<dnnl::gru_forward::primitive_desc>(p, d), "", variants, is_any);
   }
   if (variants.names.empty()) variants.reason = "oneDNN has no implementation for this " + shape.step->op;
   return variants;
