@@ -378,18 +378,17 @@ void Binder::lay_out_arena() {
   for (auto& [buffer, value] : binding_->known) binding_->slots[static_cast<size_t>(buffer)].data = value.view().data;
 }
 
-std::unique_ptr<Kernel> Binder::make_kernel(BoundStep& bound) {
-  const Step& step = *bound.step;
-  StepShape shape = step_shape(step);
+std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, const StepShape& shape) {
+  const Step& step = *shape.step;
   const Launcher* launcher = find_launcher(step.tactic.provider);
   if (launcher != nullptr && launcher != &reference_launcher()) {
     if (auto kernel = launcher->make(shape, step.tactic)) return kernel;
     for (const PackedOperand& packed : step.tactic.packed) {  // the reference wants plain constants
       const auto i = static_cast<size_t>(packed.input);
       const auto buffer = static_cast<size_t>(step.inputs[i]);
-      if (program_.buffers[buffer].constant.defined()) continue;
-      binding_->unpacked.push_back(launcher->unpack(packed, shape.inputs[i]));
-      binding_->slots[buffer].data = binding_->unpacked.back().view().data;
+      if (program.buffers[buffer].constant.defined()) continue;
+      binding.unpacked.push_back(launcher->unpack(packed, shape.inputs[i]));
+      binding.slots[buffer].data = binding.unpacked.back().view().data;
     }
   }
   return reference_launcher().make(shape, Tactic{});
@@ -403,7 +402,7 @@ void Binder::make_kernels() {
     most_outputs = std::max(most_outputs, bound.outputs.size());
     if (bound.kind != BoundStep::Kind::KERNEL || !request_.make_kernels) continue;
     try {
-      bound.kernel = make_kernel(bound);
+      bound.kernel = make_kernel(program_, *binding_, step_shape(*bound.step));
     } catch (const Error& e) {
       throw e.with_prefix("node \"" + bound.step->name + "\" (" + bound.step->op + "): ");
     }

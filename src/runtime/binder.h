@@ -29,7 +29,6 @@ class Binder {
   void work_in_place();
   void lay_out_arena();
   void make_kernels();
-  std::unique_ptr<Kernel> make_kernel(BoundStep& bound);
   StepShape step_shape(const Step& step) const;
   int32_t root(int32_t buffer) const;
   void note_uses();

@@ -105,6 +105,9 @@ struct Binding {
 
 std::unique_ptr<Binding> bind(const ProgramInfo& info, const BindRequest& request);
 
+// A kernel for one step by its tactic, or by the reference where the tactic cannot run these shapes.
+std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, const StepShape& shape);
+
 // Points the arena's buffers into `arena` (arena_bytes + scratch_bytes bytes).
 void place(Binding& binding, void* arena);
 

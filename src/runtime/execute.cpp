@@ -35,7 +35,8 @@ void launch(Binding& binding, BoundStep& bound, void* scratch) {
 
 // Makes a kernel for the shapes at hand when the shape rule can tell all output shapes without reading data
 // that changes; returns false when only the reference can run the step.
-bool prepare_dynamic(Binding& binding, BoundStep& bound, const std::vector<TensorDesc>& inputs) {
+bool prepare_dynamic(const Program& program, Binding& binding, BoundStep& bound,
+                     const std::vector<TensorDesc>& inputs) {
   const Step& step = *bound.step;
   const OpDef& op = find_op(step.op);
   if (!op.shape_inputs.empty()) return false;
@@ -50,7 +51,13 @@ bool prepare_dynamic(Binding& binding, BoundStep& bound, const std::vector<Tenso
     shape.constants.push_back(nullptr);
     if (step.inputs[i] < 0) continue;
     states[i] = {{inputs[i].dtype, Shape(inputs[i].dims)}, {}, true};
-    if (auto it = binding.known.find(step.inputs[i]); it != binding.known.end()) states[i].known = it->second;
+    const Tensor& constant = program.buffers[static_cast<size_t>(step.inputs[i])].constant;
+    if (auto it = binding.known.find(step.inputs[i]); it != binding.known.end())
+      states[i].known = it->second;
+    else
+      states[i].known = constant;
+    if (states[i].known.defined())
+      shape.constants[i] = constant.defined() ? &constant : &binding.known.at(step.inputs[i]);
     pointers[i] = &states[i];
   }
   int64_t next_symbol = 1;
@@ -61,22 +68,22 @@ bool prepare_dynamic(Binding& binding, BoundStep& bound, const std::vector<Tenso
     shape.outputs.push_back(step.outputs[i] < 0 ? TensorDesc{} : TensorDesc{outputs[i].type.dtype, *dims});
     if (step.outputs[i] >= 0) slot_of(binding, step.outputs[i]).desc = shape.outputs.back();
   }
-  bound.kernel = reference_launcher().make(shape, Tactic{});
+  bound.kernel = make_kernel(program, binding, shape);
   bound.seen = inputs;
   return true;
 }
 
-void execute_dynamic(Binding& binding, BoundStep& bound, void* scratch) {
+void execute_dynamic(const Program& program, Binding& binding, BoundStep& bound) {
   const Step& step = *bound.step;
   std::vector<TensorDesc> inputs;
   for (int32_t buffer : bound.inputs) inputs.push_back(desc_of(binding, buffer));
-  if (prepare_dynamic(binding, bound, inputs)) {
+  if (prepare_dynamic(program, binding, bound, inputs)) {
     for (int32_t buffer : bound.outputs) {
       if (buffer >= 0) own(binding, buffer, slot_of(binding, buffer).desc);
     }
     bool empty = true;
     for (int32_t buffer : bound.outputs) empty = empty && (buffer < 0 || slot_of(binding, buffer).desc.count() == 0);
-    if (!empty) launch(binding, bound, scratch);
+    if (!empty) launch(binding, bound, binding.dynamic_scratch.ensure(bound.kernel->scratch_bytes()));
     return;
   }
   std::vector<TensorView> views;
@@ -107,7 +114,7 @@ void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, v
     case BoundStep::Kind::KERNEL:
       return launch(binding, bound, scratch);
     case BoundStep::Kind::DYNAMIC:
-      execute_dynamic(binding, bound, scratch);
+      execute_dynamic(*info.program, binding, bound);
       return update_followers(binding, bound);
     case BoundStep::Kind::CONTROL:
       execute_control(info, binding, bound, observer);
