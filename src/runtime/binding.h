@@ -93,6 +93,7 @@ struct Binding {
   std::vector<BoundOutput> outputs;                  // one per output of the block
   std::unordered_map<int32_t, Memory> owned;         // dynamic buffers and outputs nobody placed
   std::vector<Tensor> unpacked;                      // constants unpacked for kernels that need them plain
+  Memory dynamic_scratch;                            // for kernels made while running
   size_t arena_bytes = 0;                            // without scratch
   size_t arena_lower_bound = 0;
   size_t scratch_bytes = 0;
