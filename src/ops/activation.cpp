@@ -25,21 +25,29 @@ OpDef attributed_op(std::string name, Make make) {
 }
 
 auto make_leaky_relu(const Attributes& attrs) {
-  return [alpha = attrs.get_float("alpha", 0.01f)](auto x) { return x < 0 ? alpha * x : x; };
+  return [alpha = attrs.get_float("alpha", 0.01f)](auto x) { return x * (x < 0 ? alpha : 1.0f); };
+}
+
+// x where it is positive, alpha (e^x - 1) where it is not, without a branch.
+template <typename T>
+T elu(T x, T alpha) {
+  return (x < 0 ? T(0) : x) + alpha * vec_expm1(x > 0 ? T(0) : x);
 }
 
 auto make_elu(const Attributes& attrs) {
-  return [alpha = attrs.get_float("alpha", 1.0f)](auto x) { return x < 0 ? alpha * vec_expm1(x) : x; };
+  return [alpha = attrs.get_float("alpha", 1.0f)](auto x) { return elu<decltype(x)>(x, alpha); };
 }
 
 auto make_selu(const Attributes& attrs) {
   const float alpha = attrs.get_float("alpha", 1.67326319217681884765625f);
   const float gamma = attrs.get_float("gamma", 1.05070102214813232421875f);
-  return [alpha, gamma](auto x) { return gamma * (x < 0 ? alpha * vec_expm1(x) : x); };
+  return [alpha, gamma](auto x) { return gamma * elu<decltype(x)>(x, alpha); };
 }
 
 auto make_celu(const Attributes& attrs) {
-  return [alpha = attrs.get_float("alpha", 1.0f)](auto x) { return x < 0 ? alpha * vec_expm1(x / alpha) : x; };
+  return [alpha = attrs.get_float("alpha", 1.0f)](auto x) {
+    return (x < 0 ? 0 : x) + alpha * vec_expm1((x > 0 ? 0 : x) / alpha);
+  };
 }
 
 auto make_thresholded_relu(const Attributes& attrs) {
@@ -68,11 +76,13 @@ auto make_swish(const Attributes& attrs) {
   return [alpha = attrs.get_float("alpha", 1.0f)](auto x) { return x * vec_sigmoid(alpha * x); };
 }
 
-struct SoftplusScalar {
+// x tanh(log(1 + e^x)), with the tanh of a logarithm written out.
+struct MishScalar {
   template <typename T>
   T operator()(T x) const {
-    // log(1 + e^x) without overflow
-    return (x > 0 ? x : x != x ? x : T(0)) + std::log1p(vec_exp(-std::fabs(x)));
+    const T e = vec_exp(x > 20 ? T(20) : x);
+    const T y = e * (e + 2);
+    return x * (y / (y + 2));
   }
 };
 
@@ -235,9 +245,9 @@ void add_activation_ops(OpRegistry& registry) {
   registry.add(attributed_op("Swish", make_swish));
   registry.add(float_unary_op("Sigmoid", [](auto x) { return vec_sigmoid(x); }));
   registry.add(float_unary_op("Tanh", [](auto x) { return vec_tanh(x); }));
-  registry.add(float_unary_op("Softplus", SoftplusScalar()));
+  registry.add(float_unary_op("Softplus", [](auto x) { return vec_softplus(x); }));
   registry.add(float_unary_op("Softsign", [](auto x) { return x / (1 + std::fabs(x)); }));
-  registry.add(float_unary_op("Mish", [](auto x) { return x * vec_tanh(SoftplusScalar()(x)); }));
+  registry.add(float_unary_op("Mish", MishScalar()));
   registry.add({.name = "Gelu", .infer = infer_gelu, .evaluate = evaluate_gelu, .pointwise = true});
   registry.add({.name = "Shrink", .infer = infer_shrink, .evaluate = evaluate_shrink, .pointwise = true});
   registry.add({.name = "PRelu",

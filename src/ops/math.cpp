@@ -33,13 +33,26 @@ void infer_where(InferContext& ctx) {
 }
 
 template <bool kMoveC, bool kMoveX, bool kMoveY, typename T>
-void where_row(T* out, const uint8_t* c, const T* x, const T* y, int64_t n) {
+[[gnu::always_inline]] inline void where_loop(T* out, const uint8_t* c, const T* x, const T* y, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const T on_true = x[kMoveX ? i : 0];
     const T on_false = y[kMoveY ? i : 0];
     out[i] = c[kMoveC ? i : 0] != 0 ? on_true : on_false;
   }
+}
+
+template <bool kMoveC, bool kMoveX, bool kMoveY, typename T>
+[[gnu::target("avx2"), gnu::noinline]] void where_wide(T* out, const uint8_t* c, const T* x, const T* y, int64_t n) {
+  where_loop<kMoveC, kMoveX, kMoveY>(out, c, x, y, n);
+}
+
+template <bool kMoveC, bool kMoveX, bool kMoveY, typename T>
+void where_row(T* out, const uint8_t* c, const T* x, const T* y, int64_t n) {
+  if constexpr (std::is_same_v<T, uint32_t>) {
+    if (cpu_has_avx2()) return where_wide<kMoveC, kMoveX, kMoveY>(out, c, x, y, n);
+  }
+  where_loop<kMoveC, kMoveX, kMoveY>(out, c, x, y, n);
 }
 
 template <typename T>

@@ -87,7 +87,7 @@ void add_unary_math_ops(OpRegistry& registry) {
   registry.add(float_unary_op("Sqrt", [](auto x) { return std::sqrt(x); }));
   registry.add(float_unary_op("Reciprocal", [](auto x) { return 1 / x; }));
   registry.add(float_unary_op("Exp", [](auto x) { return vec_exp(x); }));
-  registry.add(float_unary_op("Log", [](auto x) { return std::log(x); }));
+  registry.add(float_unary_op("Log", [](auto x) { return vec_log(x); }));
   registry.add(float_unary_op("Erf", [](auto x) { return vec_erf(x); }));
   add_rounding_ops(registry);
   add_trigonometric_ops(registry);
