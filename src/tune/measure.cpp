@@ -111,7 +111,7 @@ double Workbench::error(bool per_element) const {
       if (std::isfinite(w)) scale = std::max(scale, std::abs(w));
     }
     for (size_t k = 0; k < got.size(); ++k) {
-      const double own = per_element ? std::abs(want[k]) + 1e-3 : scale;
+      const double own = per_element ? std::abs(want[k]) + 1e-2 : scale;
       worst = std::max(worst, pair_error(got[k], want[k], own));
     }
   }
