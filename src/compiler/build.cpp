@@ -62,8 +62,20 @@ class Build {
     import_options.folder = options_.model_folder;
     model_ = import_onnx(model, import_options);
     apply_ranges(*model_.graph, options_.ranges);
+    add_extra_outputs(*model_.graph);
     result_.file.graph_text = "before passes:\n" + print_graph(*model_.graph);
     dump("import", print_graph(*model_.graph));
+  }
+
+  void add_extra_outputs(Graph& graph) const {
+    if (options_.extra_outputs.empty()) return;
+    std::map<std::string, Value*> by_name;
+    graph.for_each_value([&](Value* value) { by_name[value->name] = value; });
+    for (const std::string& name : options_.extra_outputs) {
+      const auto found = by_name.find(name);
+      if (found == by_name.end()) throw Error(Code::ARGUMENT, "there is no value \"" + name + "\" to make an output");
+      if (!Graph::is_output(found->second)) graph.outputs.push_back(found->second);
+    }
   }
 
   void optimise() {

@@ -25,10 +25,11 @@ struct BuildOptions {
   std::string tune_cache;  // folder; empty: none
   std::string lock_text;
   std::string force_tactic;
-  double budget_s = 0;       // for tuning; 0: no limit
-  bool tune = true;          // false: the reference everywhere
-  std::string model_folder;  // where external data may lie; empty: no external data
-  std::string stop_after;    // a stage name, for debugging; empty: build to the end
+  double budget_s = 0;                     // for tuning; 0: no limit
+  bool tune = true;                        // false: the reference everywhere
+  std::string model_folder;                // where external data may lie; empty: no external data
+  std::string stop_after;                  // a stage name, for debugging; empty: build to the end
+  std::vector<std::string> extra_outputs;  // values of the imported graph that become outputs, after its own
 
   std::function<void(const std::string& stage, size_t done, size_t total)> progress;
   std::function<void(const std::string& line)> log;                             // details, for --verbose

@@ -1,0 +1,256 @@
+// deepjit bench: latency percentiles, throughput, launches and memory of an engine or a model.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "cli/inputs.h"
+#include "cli/model.h"
+#include "cli/text.h"
+#include "cli/values.h"
+#include "cli/verb.h"
+#include "runtime/observer.h"
+
+namespace deepjit::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct BenchVerb {
+  std::string model;
+  std::vector<std::string> inputs;
+  std::vector<std::string> shapes;
+  int iterations = 0;
+  double seconds = 3;
+  int contexts = 1;
+  bool cold = false;
+  bool check = false;
+  bool json = false;
+  BuildFlags flags;
+
+  int run();
+};
+
+struct Counter : Observer {
+  size_t steps = 0;
+  void on_step(const Step& step, double us) override { ++steps; }
+};
+
+// Larger than the caches it is to evict.
+class CacheEvictor {
+ public:
+  void evict() {
+    for (size_t i = 0; i < buffer_.size(); i += 64) buffer_[i] = static_cast<char>(buffer_[i] + 1);
+  }
+
+ private:
+  std::vector<char> buffer_ = std::vector<char>(size_t{128} << 20);
+};
+
+struct Measured {
+  std::vector<double> us;  // of every run of every context
+  double wall_s = 0;       // of the timed part
+  size_t launches = 0;
+  size_t context_bytes = 0;  // of all contexts
+  int threads = 0;           // of each context
+  std::vector<Tensor> outputs;
+};
+
+// One context's part: warm-up, then timed runs until the count or the time is reached.
+class Worker {
+ public:
+  Worker(const BenchVerb& verb, const Model& model, const std::vector<Tensor>& fed, int threads)
+      : verb_(verb), context_(model.engine, threads), views_(views_of(fed)) {
+    if (verb.cold) evictor_.emplace();
+  }
+
+  void warm_up() {
+    Counter counter;
+    context_.set_observer(&counter);
+    context_.run(views_, outputs_);
+    context_.set_observer(nullptr);
+    launches_ = counter.steps;
+    const double limit_s = std::min(0.5, verb_.seconds / 4);
+    const auto start = Clock::now();
+    for (int i = 0; i < 3 || (i < 50 && seconds(start) < limit_s); ++i) context_.run(views_, outputs_);
+  }
+
+  void measure() {
+    const auto start = Clock::now();
+    const size_t wanted = static_cast<size_t>(verb_.iterations);
+    while (wanted > 0 ? us_.size() < wanted : us_.size() < 5 || seconds(start) < verb_.seconds) {
+      if (evictor_) evictor_->evict();
+      const auto before = Clock::now();
+      context_.run(views_, outputs_);
+      us_.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
+    }
+  }
+
+  void add_to(Measured& total) const {
+    total.us.insert(total.us.end(), us_.begin(), us_.end());
+    total.launches = launches_;
+    total.context_bytes += context_.memory_bytes();
+    total.threads = context_.threads();
+    if (!total.outputs.empty()) return;
+    for (const TensorView& view : outputs_) total.outputs.push_back(copy_of(view));
+  }
+
+ private:
+  static double seconds(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+  const BenchVerb& verb_;
+  Context context_;
+  std::vector<TensorView> views_;
+  std::vector<TensorView> outputs_;
+  std::optional<CacheEvictor> evictor_;
+  std::vector<double> us_;
+  size_t launches_ = 0;
+};
+
+// Runs f(worker) for every worker in a thread of its own; the first failure is thrown.
+template <typename F>
+void in_threads(std::vector<std::unique_ptr<Worker>>& workers, F&& f) {
+  if (workers.size() == 1) return f(*workers[0]);
+  std::exception_ptr failure;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (auto& worker : workers) {
+    threads.emplace_back([&failure, &mutex, &f, w = worker.get()] {
+      try {
+        f(*w);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failure = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+// The cores are shared out among the contexts unless the user says how many threads each takes.
+int threads_per_context(const BenchVerb& verb, const Model& model) {
+  if (verb.flags.threads > 0 || verb.contexts == 1) return verb.flags.threads;
+  const int cores =
+      model.program().threads > 0 ? model.program().threads : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / verb.contexts);
+}
+
+Measured measure(const BenchVerb& verb, const Model& model, const std::vector<Tensor>& fed) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  const int threads = threads_per_context(verb, model);
+  for (int i = 0; i < verb.contexts; ++i) workers.push_back(std::make_unique<Worker>(verb, model, fed, threads));
+  in_threads(workers, [](Worker& worker) { worker.warm_up(); });
+  const auto start = Clock::now();
+  in_threads(workers, [](Worker& worker) { worker.measure(); });
+  Measured total;
+  total.wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+  for (const auto& worker : workers) worker->add_to(total);
+  return total;
+}
+
+// The largest error of any output against the same model without passes or tuning.
+double error_against_reference(const BenchVerb& verb, const std::vector<Tensor>& fed, const Measured& measured) {
+  Progress progress;
+  progress.line("checking against the reference");
+  BuildFlags flags = verb.flags;
+  flags.level = 0;
+  flags.no_tune = true;
+  flags.lock.clear();
+  flags.disabled.clear();
+  const Model reference = build_model(verb.model, flags.options(progress));
+  Context context(reference.engine, flags.threads);
+  std::vector<TensorView> expected;
+  context.run(views_of(fed), expected);
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    worst = std::max(worst, relative_error(measured.outputs[i].view(), expected[i]));
+  }
+  return worst;
+}
+
+int BenchVerb::run() {
+  if (check && is_engine_file(model)) {
+    throw Error(Code::ARGUMENT, "--check needs the ONNX model, \"" + model + "\" is an engine",
+                "run deepjit bench M.onnx --check");
+  }
+  const std::vector<InputSpec> specs = parse_inputs(inputs);
+  const std::map<std::string, Dims> fixed = fixed_shapes(specs, parse_shapes(shapes));
+  const Model loaded = open_model(model, flags, fixed);
+  const std::vector<Tensor> fed = make_inputs(loaded.program(), specs, fixed, true);
+  Measured measured = measure(*this, loaded, fed);
+  Json error = nullptr;
+  if (check) error = error_against_reference(*this, fed, measured);
+  double busy_us = 0;
+  for (double us : measured.us) busy_us += us;
+  // With cold caches the time between runs belongs to the eviction.
+  const double span_s = cold ? busy_us / 1e6 / contexts : measured.wall_s;
+  const auto runs = static_cast<double>(measured.us.size());
+  const std::vector<double> p = percentiles(measured.us, {50, 90, 95, 99});
+  const Json times = {{"p50", p[0]}, {"p90", p[1]}, {"p95", p[2]}, {"p99", p[3]}};
+  const size_t peak = loaded.constant_bytes + measured.context_bytes;
+  const auto shape_of = shape_texts(loaded.program(), fed);
+  if (json) {
+    print_json({{"model", model},
+                {"device", loaded.metadata("build.device", "cpu")},
+                {"precision", loaded.metadata("build.precision", "fp32")},
+                {"shapes", shape_of},
+                {"threads", measured.threads},
+                {"device_us", times},
+                {"host_us", times},
+                {"throughput", runs / span_s},
+                {"launches", measured.launches},
+                {"peak_bytes", peak},
+                {"build_s", loaded.built ? Json(loaded.build_s) : Json(nullptr)},
+                {"load_s", loaded.load_s},
+                {"max_rel_error", error}});
+    return 0;
+  }
+  std::string shape_line;
+  for (const auto& [name, text] : shape_of) shape_line += fmt::format("  {}={}", name, text);
+  fmt::print("model       {}\nshapes    {}\n", model, shape_line.empty() ? "  none" : shape_line);
+  fmt::print("setup       {} contexts, {} threads each, {} runs{}\n", contexts, measured.threads, measured.us.size(),
+             cold ? ", cold caches" : "");
+  fmt::print("latency     P50 {}  P90 {}  P95 {}  P99 {}\n", time_text(p[0]), time_text(p[1]), time_text(p[2]),
+             time_text(p[3]));
+  fmt::print("throughput  {:.1f} runs/s\nlaunches    {} steps a run\n", runs / span_s, measured.launches);
+  fmt::print("memory      {}: weights {}, contexts {}\n", bytes_text(static_cast<double>(peak)),
+             bytes_text(static_cast<double>(loaded.constant_bytes)),
+             bytes_text(static_cast<double>(measured.context_bytes)));
+  if (loaded.built) fmt::print("build       {:.2f} s\n", loaded.build_s);
+  fmt::print("load        {:.1f} ms\n", loaded.load_s * 1e3);
+  if (check) fmt::print("error       {:.2e} against the reference\n", error.get<double>());
+  return 0;
+}
+
+}  // namespace
+
+Verb add_bench(CLI::App& app) {
+  auto verb = std::make_shared<BenchVerb>();
+  CLI::App* command = app.add_subcommand("bench", "measure latency, throughput and memory");
+  command->add_option("model", verb->model, "the engine or the ONNX model")->required()->option_text("M.dje|M.onnx");
+  command->add_option("-i,--input", verb->inputs, std::string(kInputDoc) + "; random by default")
+      ->option_text("NAME=DATA")
+      ->allow_extra_args(false);
+  command->add_option("--shapes", verb->shapes, kShapesDoc)->option_text("NAME=SHAPE")->allow_extra_args(false);
+  command->add_option("--iterations", verb->iterations, "timed runs of each context; goes before --seconds")
+      ->option_text("N")
+      ->check(CLI::Range(1, 100'000'000));
+  command->add_option("--seconds", verb->seconds, "how long to measure [default: 3]")
+      ->option_text("S")
+      ->check(CLI::Range(0.0, 86400.0));
+  command->add_option("--contexts", verb->contexts, "contexts that run at once, each in a thread [default: 1]")
+      ->option_text("N")
+      ->check(CLI::Range(1, 256));
+  command->add_flag("--cold-l2", verb->cold, "evict the caches before each run");
+  command->add_flag("--check", verb->check, "also compare the outputs with the reference");
+  command->add_flag("--json", verb->json, "print one JSON object on stdout");
+  verb->flags.add_to(*command);
+  command->footer("Example: deepjit bench m.dje --shapes x=1x3x224x224 --json");
+  return {command, [verb] { return verb->run(); }};
+}
+
+}  // namespace deepjit::cli

@@ -1,0 +1,185 @@
+#include "cli/build_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "cli/files.h"
+#include "passes/pipeline.h"
+
+namespace deepjit::cli {
+
+const std::vector<OptionRow>& option_table() {
+  static const std::vector<OptionRow> table = {
+      {"--device", "DEVICE", "cpu", "where the engine runs: cpu", true},
+      {"--precision", "TYPE", "fp32", "the type to compute in: fp32", true},
+      {"--range", "NAME=MIN:OPT:MAX", "any shape",
+       "shapes of an input, such as x=1x3x224x224:8x3x224x224:32x3x224x224, or one shape; repeatable", true},
+      {"--threads", "N", "0", "CPU threads; 0 takes all cores", true},
+      {"-O", "LEVEL", "3", "0: no passes, 1: cleanup, 2: rewrites and fusion, 3: all", true},
+      {"--disable", "PASS", "none", "switches a pass off; repeatable", true},
+      {"--no-tune", "", "off", "measures nothing: the reference runs every step", true},
+      {"--tune-cache", "FOLDER", "none", "keeps measurements between builds", true},
+      {"--lock", "FILE", "none", "takes the choices in this lockfile when it exists; written after the build", true},
+      {"--build-budget", "TIME", "none", "ends tuning after this time, such as 30s, 500ms or 2m", true},
+      {"--force-tactic", "TACTIC", "none", "takes PROVIDER or PROVIDER:VARIANT wherever it is offered and right", true},
+      {"--stop-after", "STAGE", "none", "stops after import, passes, lower, tune or plan; writes no engine", false},
+      {"--verbose", "", "off", "prints what was measured and why it was chosen", false},
+  };
+  return table;
+}
+
+namespace {
+
+const OptionRow& row(const std::string& flag) {
+  for (const OptionRow& r : option_table()) {
+    if (flag == r.flag) return r;
+  }
+  throw Error(Code::INTERNAL, "no option row for " + flag);
+}
+
+std::string doc(const std::string& flag) {
+  const OptionRow& r = row(flag);
+  return fmt::format("{} [default: {}]", r.doc, r.fallback);
+}
+
+std::vector<std::string> split_commas(const char* text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char* c = text ? text : ""; *c; ++c) {
+    if (*c == ',') {
+      words.push_back(word);
+      word.clear();
+    } else if (*c != ' ') {
+      word += *c;
+    }
+  }
+  words.push_back(word);
+  words.erase(std::remove(words.begin(), words.end(), ""), words.end());
+  return words;
+}
+
+double parse_seconds(const std::string& text) {
+  if (text.empty()) return 0;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double scale = unit.empty() || unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "m" ? 60 : 0;
+  if (end == text.c_str() || scale == 0 || !(value > 0) || value > 1e9) {
+    throw Error(Code::ARGUMENT, "\"" + text + "\" is not a time", "write it like 30s, 500ms or 2m");
+  }
+  return value * scale;
+}
+
+void check_pass(const std::string& name) {
+  std::string known;
+  for (const Pass& pass : default_pipeline(3)) {
+    if (pass.name == name) return;
+    known += (known.empty() ? "" : ", ") + pass.name;
+  }
+  throw Error(Code::ARGUMENT, "there is no pass \"" + name + "\" to switch off", "the passes are " + known);
+}
+
+void check_stage(const std::string& name) {
+  static const std::set<std::string> stages = {"", "import", "passes", "lower", "tune", "plan"};
+  if (!stages.count(name)) {
+    throw Error(Code::ARGUMENT, "there is no stage \"" + name + "\"",
+                "the stages are import, passes, lower, tune, plan");
+  }
+}
+
+}  // namespace
+
+void BuildFlags::add_to(CLI::App& app) {
+  auto add = [&](const char* flag, auto& target) {
+    return app.add_option(flag, target, doc(flag))->option_text(row(flag).argument)->group("Build");
+  };
+  add("--device", device);
+  add("--precision", precision);
+  add("--range", ranges)->allow_extra_args(false);
+  add("--threads", threads)->check(CLI::Range(0, 4096));
+  add("-O", level)->check(CLI::Range(0, 3));
+  add("--disable", disabled)->allow_extra_args(false);
+  app.add_flag("--no-tune", no_tune, doc("--no-tune"))->group("Build");
+  add("--tune-cache", tune_cache);
+  add("--lock", lock);
+  add("--build-budget", budget);
+  add("--force-tactic", force_tactic);
+  app.add_flag("--verbose", verbose, doc("--verbose"))->group("Build");
+}
+
+void BuildFlags::add_stop_after(CLI::App& app) {
+  const char* flag = "--stop-after";
+  app.add_option(flag, stop_after, doc(flag))->option_text(row(flag).argument)->group("Build");
+}
+
+std::map<std::string, ShapeRange> BuildFlags::parsed_ranges() const {
+  std::map<std::string, ShapeRange> parsed;
+  for (const std::string& range : ranges) parse_range(range, parsed);
+  return parsed;
+}
+
+BuildOptions BuildFlags::options(Progress& progress) const {
+  BuildOptions o;
+  o.device = device;
+  o.precision = precision;
+  o.threads = threads;
+  o.level = level;
+  o.ranges = parsed_ranges();
+  o.disabled_passes.insert(disabled.begin(), disabled.end());
+  for (const std::string& name : split_commas(std::getenv("DEEPJIT_DISABLE"))) o.disabled_passes.insert(name);
+  for (const std::string& name : o.disabled_passes) check_pass(name);
+  check_stage(stop_after);
+  o.stop_after = stop_after;
+  o.tune_cache = tune_cache;
+  std::error_code ignored;
+  if (!lock.empty() && std::filesystem::exists(lock, ignored)) o.lock_text = read_file(lock);
+  o.force_tactic = force_tactic;
+  if (const char* force = std::getenv("DEEPJIT_FORCE_TACTIC"); force != nullptr && force_tactic.empty()) {
+    o.force_tactic = force;
+  }
+  o.budget_s = parse_seconds(budget);
+  o.tune = !no_tune;
+  o.progress = [&progress](const std::string& stage, size_t done, size_t total) {
+    progress.update(stage, done, total);
+  };
+  if (verbose) o.log = [&progress](const std::string& line) { progress.line(line); };
+  const std::set<std::string> kinds = dump_kinds();
+  if (kinds.count("graph") || kinds.count("import") || kinds.count("passes")) {
+    o.dump = [kinds, number = std::make_shared<int>(0)](const std::string& stage, const std::string& text) {
+      const bool pass = stage.rfind("pass:", 0) == 0;
+      if (!kinds.count(pass ? "passes" : stage)) return;
+      write_dump(pass ? fmt::format("pass{:02}_{}", (*number)++, stage.substr(5)) : stage, text);
+    };
+  }
+  return o;
+}
+
+std::set<std::string> dump_kinds() {
+  static const std::set<std::string> known = {"import", "passes", "graph", "program", "tactics", "plan"};
+  std::set<std::string> kinds;
+  for (const std::string& kind : split_commas(std::getenv("DEEPJIT_DUMP"))) {
+    if (!known.count(kind)) {
+      throw Error(Code::ARGUMENT, "DEEPJIT_DUMP has the unknown kind \"" + kind + "\"",
+                  "the kinds are import, passes, graph, program, tactics and plan");
+    }
+    kinds.insert(kind);
+  }
+  return kinds;
+}
+
+void write_dump(const std::string& name, const std::string& text) {
+  const char* folder = std::getenv("DEEPJIT_DUMP_DIR");
+  if (folder == nullptr || *folder == '\0') {
+    fmt::print(stderr, "---- {}\n{}\n", name, text);
+    return;
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  write_file((std::filesystem::path(folder) / (name + ".txt")).string(), text);
+}
+
+}  // namespace deepjit::cli

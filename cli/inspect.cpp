@@ -1,0 +1,216 @@
+// deepjit inspect: what is in an engine or would be in one: inputs, graph, steps, memory plan.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/inputs.h"
+#include "cli/model.h"
+#include "cli/text.h"
+#include "cli/verb.h"
+#include "runtime/observer.h"
+
+namespace deepjit::cli {
+
+namespace {
+
+struct InspectVerb {
+  std::string model;
+  std::vector<std::string> shapes;
+  bool graph = false;
+  bool steps = false;
+  bool plan = false;
+  bool time = false;
+  int iterations = 20;
+  bool json = false;
+  BuildFlags flags;
+
+  int run();
+
+ private:
+  void print_overview(const Model& loaded) const;
+  void print_json_of(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
+  PlanText plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
+};
+
+struct StepTime {
+  const Step* step = nullptr;
+  double us = 0;
+  size_t runs = 0;
+};
+
+struct Collector : Observer {
+  std::map<const Step*, StepTime> times;
+  void on_step(const Step& step, double us) override {
+    StepTime& t = times[&step];
+    t.step = &step;
+    t.us += us;
+    ++t.runs;
+  }
+};
+
+// Time of each step in microseconds a run, slowest first.
+std::vector<StepTime> measure_steps(const Model& model, const std::map<std::string, Dims>& fixed, int threads,
+                                    int iterations) {
+  const std::vector<Tensor> fed = make_inputs(model.program(), {}, fixed, true);
+  const std::vector<TensorView> views = views_of(fed);
+  std::vector<TensorView> outputs;
+  Context context(model.engine, threads);
+  for (int i = 0; i < 3; ++i) context.run(views, outputs);
+  Collector collector;
+  context.set_observer(&collector);
+  for (int i = 0; i < iterations; ++i) context.run(views, outputs);
+  std::vector<StepTime> times;
+  for (const auto& [step, t] : collector.times) times.push_back({t.step, t.us / iterations, t.runs});
+  std::sort(times.begin(), times.end(),
+            [](const StepTime& a, const StepTime& b) { return a.us != b.us ? a.us > b.us : a.step < b.step; });
+  return times;
+}
+
+// Of the entry's steps: the steps of bodies are part of their If, Loop or Scan.
+double total_us(const Program& program, const std::vector<StepTime>& times) {
+  double total = 0;
+  for (const StepTime& t : times) {
+    const auto index = static_cast<int32_t>(t.step - program.steps.data());
+    const std::vector<int32_t>& entry = program.blocks.at(0).steps;
+    if (std::find(entry.begin(), entry.end(), index) != entry.end()) total += t.us;
+  }
+  return total;
+}
+
+void print_times(const Model& model, const std::vector<StepTime>& times) {
+  const double total = total_us(model.program(), times);
+  fmt::print("{:>5}  {:>10} {:>6}  {:<20} {:<24} {}\n", "step", "time", "share", "op", "tactic", "name");
+  for (const StepTime& t : times) {
+    fmt::print("{:>5}  {:>10} {:>5.1f}%  {:<20} {:<24} {}\n", t.step - model.program().steps.data(), time_text(t.us),
+               total > 0 ? 100 * t.us / total : 0, t.step->op,
+               t.step->blocks.empty() ? tactic_name(t.step->tactic) : "control", t.step->name);
+  }
+  fmt::print("total {}\n", time_text(total));
+}
+
+Json io_json(const Program& program) {
+  Json inputs = Json::array();
+  for (const ProgramInput& input : program.inputs) {
+    Json one = {{"name", input.name},
+                {"type", type_text(program, input.buffer)},
+                {"has_default", input.default_value.defined()},
+                {"range", nullptr}};
+    if (input.has_range) {
+      one["range"] = {{"min", shape_text(input.range.min)},
+                      {"opt", shape_text(input.range.opt)},
+                      {"max", shape_text(input.range.max)}};
+    }
+    inputs.push_back(one);
+  }
+  Json outputs = Json::array();
+  for (const ProgramOutput& output : program.outputs) {
+    outputs.push_back({{"name", output.name}, {"type", type_text(program, output.buffer)}});
+  }
+  return {{"inputs", inputs}, {"outputs", outputs}};
+}
+
+PlanText InspectVerb::plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
+  std::map<std::string, Dims> largest = fixed;
+  for (const ProgramInput& input : loaded.program().inputs) {
+    if (input.has_range) largest.emplace(input.name, input.range.max);
+  }
+  return plan_of(loaded.program(), input_descs(loaded.program(), largest), flags.threads);
+}
+
+void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
+  const Program& program = loaded.program();
+  Json object = {{"model", model}, {"kind", loaded.built ? "onnx" : "engine"}};
+  const Json io = io_json(program);
+  object["inputs"] = io["inputs"];
+  object["outputs"] = io["outputs"];
+  object["metadata"] = program.metadata;
+  object["threads"] = program.threads;
+  object["constant_bytes"] = loaded.constant_bytes;
+  object["tactics"] = steps_by_provider(program);
+  object["steps"] = steps_json(program);
+  object["graph"] = graph ? Json(loaded.graph_text) : Json(nullptr);
+  object["plan"] = plan ? plan_json(plan_at(loaded, fixed)) : Json(nullptr);
+  object["times"] = nullptr;
+  if (time) {
+    Json times = Json::array();
+    for (const StepTime& t : measure_steps(loaded, fixed, flags.threads, iterations)) {
+      times.push_back({{"step", t.step - program.steps.data()}, {"name", t.step->name}, {"us", t.us}});
+    }
+    object["times"] = times;
+  }
+  print_json(object);
+}
+
+void InspectVerb::print_overview(const Model& loaded) const {
+  const Program& program = loaded.program();
+  for (const ProgramInput& input : program.inputs) {
+    std::string range;
+    if (input.has_range) {
+      range = fmt::format("  range {}:{}:{}", shape_text(input.range.min), shape_text(input.range.opt),
+                          shape_text(input.range.max));
+    }
+    fmt::print("input    {}: {}{}{}\n", input.name, type_text(program, input.buffer), range,
+               input.default_value.defined() ? "  (has a default)" : "");
+  }
+  for (const ProgramOutput& output : program.outputs) {
+    fmt::print("output   {}: {}\n", output.name, type_text(program, output.buffer));
+  }
+  fmt::print("steps    {} ({})\n", program.steps.size(), counts_text(steps_by_provider(program)));
+  fmt::print("weights  {}\n", bytes_text(static_cast<double>(loaded.constant_bytes)));
+  const std::string arena = loaded.metadata("plan.arena_bytes");
+  if (!arena.empty()) {
+    fmt::print("arena    {}, lower bound {}\n", bytes_text(std::stod(arena)),
+               bytes_text(std::stod(loaded.metadata("plan.lower_bound", "0"))));
+  }
+  fmt::print("threads  {}\n", program.threads);
+  for (const auto& [key, value] : program.metadata) {
+    if (key.rfind("plan.", 0) != 0) fmt::print("{} = {}\n", key, value);
+  }
+}
+
+int InspectVerb::run() {
+  // Nothing but the graph and the plan can do without measuring.
+  if (graph && !steps && !time && !json) flags.no_tune = true;
+  const std::map<std::string, Dims> fixed = parse_shapes(shapes);
+  const Model loaded = open_model(model, flags, {});
+  std::vector<std::string> names;
+  for (const ProgramInput& input : loaded.program().inputs) names.push_back(input.name);
+  check_input_names(names, {}, fixed);
+  if (json) {
+    print_json_of(loaded, fixed);
+    return 0;
+  }
+  const bool everything = !graph && !steps && !plan && !time;
+  if (everything) print_overview(loaded);
+  if (graph) fmt::print("{}\n", loaded.graph_text);
+  if (steps || everything) fmt::print("{}", steps_text(loaded.program()));
+  if (plan) fmt::print("{}", plan_text(plan_at(loaded, fixed)));
+  if (time) print_times(loaded, measure_steps(loaded, fixed, flags.threads, iterations));
+  return 0;
+}
+
+}  // namespace
+
+Verb add_inspect(CLI::App& app) {
+  auto verb = std::make_shared<InspectVerb>();
+  CLI::App* command = app.add_subcommand("inspect", "show the graph, steps, tactics and memory plan");
+  command->add_option("model", verb->model, "the engine or the ONNX model")->required()->option_text("M.dje|M.onnx");
+  command->add_flag("--graph", verb->graph, "the graph before and after the passes");
+  command->add_flag("--steps", verb->steps, "each step with its tactic, time and error at build");
+  command->add_flag("--plan", verb->plan, "where each value lies in memory");
+  command->add_flag("--time", verb->time, "run on random data and time each step");
+  command->add_option("--iterations", verb->iterations, "runs for --time [default: 20]")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1'000'000));
+  command->add_option("--shapes", verb->shapes, std::string(kShapesDoc) + "; for --plan and --time")
+      ->option_text("NAME=SHAPE")
+      ->allow_extra_args(false);
+  command->add_flag("--json", verb->json, "print one JSON object on stdout");
+  verb->flags.add_to(*command);
+  command->footer(
+      "Without --graph, --steps, --plan or --time: an overview and the steps.\n"
+      "Example: deepjit inspect m.dje --steps");
+  return {command, [verb] { return verb->run(); }};
+}
+
+}  // namespace deepjit::cli

@@ -1,0 +1,176 @@
+#include "cli/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/binding.h"
+
+namespace deepjit::cli {
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1024.0 * 1024) return fmt::format("{:.1f} KiB", bytes / 1024);
+  if (bytes < 1024.0 * 1024 * 1024) return fmt::format("{:.2f} MiB", bytes / (1024.0 * 1024));
+  return fmt::format("{:.2f} GiB", bytes / (1024.0 * 1024 * 1024));
+}
+
+std::string time_text(double us) {
+  if (us < 1000) return fmt::format("{:.1f} us", us);
+  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1000);
+  return fmt::format("{:.2f} s", us / 1e6);
+}
+
+std::map<std::string, int> steps_by_provider(const Program& program) {
+  std::map<std::string, int> counts;
+  for (const Step& step : program.steps) ++counts[step.blocks.empty() ? step.tactic.provider : "control"];
+  return counts;
+}
+
+std::string counts_text(const std::map<std::string, int>& counts) {
+  std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, count] : sorted) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
+  return text.empty() ? "none" : text;
+}
+
+std::string tactic_name(const Tactic& tactic) {
+  return tactic.variant.empty() ? tactic.provider : tactic.provider + ":" + tactic.variant;
+}
+
+std::string type_text(const Program& program, int32_t buffer) {
+  return buffer < 0 ? "-" : program.buffers[static_cast<size_t>(buffer)].type.to_string();
+}
+
+namespace {
+
+std::string first_output_type(const Program& program, const Step& step) {
+  for (int32_t buffer : step.outputs) {
+    if (buffer >= 0) return type_text(program, buffer);
+  }
+  return "-";
+}
+
+std::string operand_names(const Program& program, const std::vector<int32_t>& buffers) {
+  std::string text;
+  for (int32_t b : buffers) {
+    text += text.empty() ? "" : ", ";
+    text += b < 0 ? "_" : fmt::format("%{}", program.buffers[static_cast<size_t>(b)].name);
+  }
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+}  // namespace
+
+std::string steps_text(const Program& program) {
+  std::string text = fmt::format("{:>5}  {:<20} {:<28} {:<24} {:>10} {:>9}  {}\n", "step", "op", "type", "tactic",
+                                 "time", "error", "name");
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& s = program.steps[i];
+    const bool timed = s.tactic.time_us > 0;
+    text += fmt::format("{:>5}  {:<20} {:<28} {:<24} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
+                        s.blocks.empty() ? tactic_name(s.tactic) : "control", timed ? time_text(s.tactic.time_us) : "-",
+                        timed ? fmt::format("{:.1e}", s.tactic.max_error) : "-", s.name);
+  }
+  return text;
+}
+
+Json steps_json(const Program& program) {
+  Json steps = Json::array();
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& s = program.steps[i];
+    Json outputs = Json::array();
+    for (int32_t b : s.outputs) {
+      if (b >= 0) outputs.push_back(program.buffers[static_cast<size_t>(b)].name);
+    }
+    steps.push_back({{"step", i},
+                     {"op", s.op},
+                     {"name", s.name},
+                     {"type", first_output_type(program, s)},
+                     {"outputs", outputs},
+                     {"tactic", s.blocks.empty() ? tactic_name(s.tactic) : "control"},
+                     {"time_us", s.tactic.time_us},
+                     {"max_error", s.tactic.max_error},
+                     {"origins", s.origins}});
+  }
+  return steps;
+}
+
+PlanText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads) {
+  const ProgramInfo info(program);
+  BindRequest request;
+  request.threads = threads > 0 ? threads : std::max(1, program.threads);
+  request.make_kernels = false;
+  for (size_t i = 0; i < inputs.size(); ++i) request.inputs.emplace_back(program.inputs[i].buffer, inputs[i]);
+  const std::unique_ptr<Binding> binding = bind(info, request);
+  PlanText plan;
+  plan.arena_bytes = binding->arena_bytes;
+  plan.lower_bound = binding->arena_lower_bound;
+  plan.scratch_bytes = binding->scratch_bytes;
+  plan.aliases = binding->aliases.size();
+  for (const auto& [buffer, offset] : binding->in_arena) {
+    const auto index = static_cast<size_t>(buffer);
+    plan.placements.push_back({program.buffers[index].name, binding->slots[index].desc, offset});
+  }
+  std::stable_sort(plan.placements.begin(), plan.placements.end(),
+                   [](const Placement& a, const Placement& b) { return a.offset < b.offset; });
+  return plan;
+}
+
+std::string plan_text(const PlanText& plan) {
+  std::string text =
+      fmt::format("arena {} for {} values, lower bound {}, scratch {}, {} values share another's memory\n",
+                  bytes_text(static_cast<double>(plan.arena_bytes)), plan.placements.size(),
+                  bytes_text(static_cast<double>(plan.lower_bound)),
+                  bytes_text(static_cast<double>(plan.scratch_bytes)), plan.aliases);
+  for (const Placement& p : plan.placements) {
+    text += fmt::format("{:>12} {:>12}  {:<24} {}\n", p.offset, p.desc.bytes(),
+                        fmt::format("{}{}", dtype_name(p.desc.dtype), p.desc.dims.to_string()), p.value);
+  }
+  return text;
+}
+
+Json plan_json(const PlanText& plan) {
+  Json values = Json::array();
+  for (const Placement& p : plan.placements) {
+    values.push_back({{"value", p.value}, {"offset", p.offset}, {"bytes", p.desc.bytes()}});
+  }
+  return {{"arena_bytes", plan.arena_bytes},
+          {"lower_bound", plan.lower_bound},
+          {"scratch_bytes", plan.scratch_bytes},
+          {"aliases", plan.aliases},
+          {"values", values}};
+}
+
+std::string program_text(const Program& program) {
+  std::string text = fmt::format("program \"{}\": {} buffers, {} steps, {} blocks, threads {}\n", program.name,
+                                 program.buffers.size(), program.steps.size(), program.blocks.size(), program.threads);
+  for (size_t b = 0; b < program.blocks.size(); ++b) {
+    const Block& block = program.blocks[b];
+    text += fmt::format("block {} ({})\n", b, operand_names(program, block.inputs));
+    for (int32_t i : block.steps) {
+      const Step& s = program.steps[static_cast<size_t>(i)];
+      text += fmt::format("  {:>4}  {} = {}({})", i, operand_names(program, s.outputs), s.op,
+                          operand_names(program, s.inputs));
+      std::string attributes;
+      for (const auto& [name, value] : s.attrs.all()) {
+        attributes += fmt::format("{}{}={}", attributes.empty() ? "" : ", ", name, attribute_to_string(value));
+      }
+      if (!attributes.empty()) text += " {" + attributes + "}";
+      for (int32_t nested : s.blocks) text += fmt::format(" block {}", nested);
+      text += fmt::format("  -> {}  by {}  @{}  from {}\n", first_output_type(program, s), tactic_name(s.tactic),
+                          s.name, joined(s.origins));
+    }
+    text += fmt::format("  -> ({})\n", operand_names(program, block.outputs));
+  }
+  return text;
+}
+
+}  // namespace deepjit::cli

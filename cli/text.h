@@ -1,0 +1,49 @@
+// Texts about a program that several verbs print: steps with their tactics, the memory plan, sizes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "cli/verb.h"
+#include "program/program.h"
+
+namespace deepjit::cli {
+
+std::string bytes_text(double bytes);  // "1.5 MiB"
+std::string time_text(double us);      // "12.3 us", "4.56 ms"
+
+// How many steps each provider runs.
+std::map<std::string, int> steps_by_provider(const Program& program);
+std::string counts_text(const std::map<std::string, int>& counts);  // "onednn 12, reference 3"
+
+// "onednn:jit", or the provider alone.
+std::string tactic_name(const Tactic& tactic);
+// One line a step: number, op, name, type of the first output, tactic, time and error at build.
+std::string steps_text(const Program& program);
+Json steps_json(const Program& program);
+
+// Where each intermediate value lies in the arena at these input shapes.
+struct Placement {
+  std::string value;
+  TensorDesc desc;
+  size_t offset = 0;
+};
+struct PlanText {
+  std::vector<Placement> placements;  // by offset
+  size_t arena_bytes = 0;
+  size_t lower_bound = 0;
+  size_t scratch_bytes = 0;
+  size_t aliases = 0;  // values that share another's memory
+};
+PlanText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads);
+std::string plan_text(const PlanText& plan);
+Json plan_json(const PlanText& plan);
+
+// The whole program: inputs, blocks, steps with operands, outputs.
+std::string program_text(const Program& program);
+
+std::string type_text(const Program& program, int32_t buffer);  // "float32[N,3]", "-" for an omitted operand
+
+}  // namespace deepjit::cli
