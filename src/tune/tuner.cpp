@@ -140,6 +140,8 @@ class Tuner {
       return choice;
     }
     measure(choice, step, task, shape, offers);
+    // As the lockfile will give it back: a build from the lockfile then has the same bytes.
+    choice = read_lock(write_lock({choice})).begin()->second;
     ++report_.measured;
     if (options_.force_tactic.empty()) cache_.store(choice, fingerprint_text(program_, task, options_.threads));
     return choice;
