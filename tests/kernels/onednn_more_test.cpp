@@ -57,9 +57,8 @@ TEST(OnednnPool, IndicesAreLeftAlone) {
 TEST(OnednnNorm, Softmax) {
   if (op_registry().find("Softmax") == nullptr) GTEST_SKIP() << "Softmax is not registered";
   for (const char* op : {"Softmax", "LogSoftmax"}) {
-    for (const int64_t axis : {-1, 1, 0}) {
-      check_offered({op, {{"axis", axis}}, {random_f32({3, 17, 33}, 1, -5, 5)}}, 1e-5);
-    }
+    check_offered({op, {{"axis", int64_t{-1}}}, {random_f32({3, 17, 33}, 1, -5, 5)}}, 1e-5);
+    for (const int64_t axis : {1, 0}) check({op, {{"axis", axis}}, {random_f32({3, 17, 33}, 1, -5, 5)}}, 1e-5);
   }
 }
 

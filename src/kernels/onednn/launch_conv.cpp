@@ -4,9 +4,9 @@
 // and the kernel reorders on the way in and out).
 #include <functional>
 
-#include "kernels/onednn/conv_problem.h"
 #include "kernels/onednn/families.h"
 #include "kernels/onednn/post_ops.h"
+#include "kernels/onednn/problems.h"
 
 namespace deepjit::onednn {
 

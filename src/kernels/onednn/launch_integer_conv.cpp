@@ -4,7 +4,7 @@
 // whose layout is that already. The bias, in units of the sums, is scaled once to oneDNN's float bias.
 #include <algorithm>
 
-#include "kernels/onednn/conv_problem.h"
+#include "kernels/onednn/problems.h"
 #include "kernels/onednn/quantization.h"
 
 namespace deepjit::onednn {

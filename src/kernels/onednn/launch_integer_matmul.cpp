@@ -3,7 +3,7 @@
 // "2d/IMPL" takes all leading dims of A as rows, "nd/IMPL" keeps the batch dims.
 #include <algorithm>
 
-#include "kernels/onednn/matmul_problem.h"
+#include "kernels/onednn/problems.h"
 #include "kernels/onednn/quantization.h"
 
 namespace deepjit::onednn {

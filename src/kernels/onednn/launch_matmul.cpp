@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "kernels/onednn/families.h"
-#include "kernels/onednn/matmul_problem.h"
 #include "kernels/onednn/post_ops.h"
+#include "kernels/onednn/problems.h"
 
 namespace deepjit::onednn {
 

@@ -1,11 +1,27 @@
-// A (batched) matrix product in oneDNN's terms: what the float and the integer families share.
+// Convolutions and matrix products in oneDNN's terms: what the float and the integer families share.
 #pragma once
 
 #include <optional>
 
+#include "kernels/onednn/layout.h"
 #include "kernels/onednn/primitive_kernel.h"
 
 namespace deepjit::onednn {
+
+// A convolution step without its epilogue.
+struct ConvProblem {
+  ActivationLayout layout;
+  memory::desc src, weights, dst;  // plain, in the operands' own element types
+  memory::dims strides, dilations, pads_begin, pads_end;
+  int64_t group = 1;
+  std::string reason;  // why there is none
+};
+
+// Input 0 is X, weights_input is W; `transposed` for ConvTranspose.
+ConvProblem conv_problem(const StepShape& shape, int weights_input, bool transposed);
+
+// The same tensor in a layout that the primitive chooses.
+memory::desc free_layout(const memory::desc& desc);
 
 // The product with both operands and the result made at least 2-D.
 struct Product {
