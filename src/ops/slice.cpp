@@ -26,8 +26,8 @@ SliceRange resolve_slice(int64_t dim, int64_t start, int64_t end, int64_t step) 
 
 namespace {
 
-// Exporters write "to the end" as any huge number.
-constexpr int64_t kHuge = std::numeric_limits<int32_t>::max();
+// Exporters write "to the end" as any huge number; tf2onnx as this one.
+constexpr int64_t kHuge = 1'000'000'000;
 
 Dim at_least_zero(const Dim& d) { return max(d, Dim(0)); }
 

@@ -25,6 +25,16 @@ bool is_row(const Value* v, const Value* result) {
   return shape.rank() == 1 && to.rank() >= 1 && shape[0] == to[to.rank() - 1];
 }
 
+// The operand as a bias vector: itself, or a constant [1,..,1,D] without its leading dims.
+Value* as_bias(const Node* near, Value* v, const Value* result) {
+  if (is_row(v, result)) return v;
+  if (!v->is_constant() || v->type.dtype != result->type.dtype || v->constant.dims().rank() < 2) return nullptr;
+  const Dims& dims = v->constant.dims();
+  if (dims.count() != dims.back() || !(result->type.shape[result->type.shape.rank() - 1] == dims.back()))
+    return nullptr;
+  return emit_constant(near, v->constant.reshaped(Dims{dims.back()}), v->name);
+}
+
 // The fused op in the making.
 struct Fused {
   std::string op;
@@ -72,11 +82,9 @@ bool append(Fused& fused, const EpilogueEntry& entry, const Value* result) {
     fused.entries.push_back(entry.text);
     return true;
   }
-  const bool bias = entry.text == "Add" && fused.entries.empty() && fused.op == "deepjit.MatMul" &&
-                    fused.inputs[2] == nullptr && is_row(entry.operand, result);
-  if (bias) {
-    fused.inputs[2] = entry.operand;
-    return true;
+  if (entry.text == "Add" && fused.entries.empty() && fused.op == "deepjit.MatMul" && fused.inputs[2] == nullptr) {
+    fused.inputs[2] = as_bias(result->producer, entry.operand, result);
+    if (fused.inputs[2] != nullptr) return true;
   }
   if (fused.operands == kMaxOperands) return false;
   fused.entries.push_back(entry.text + "($" + std::to_string(fused.inputs.size()) + ")");

@@ -31,14 +31,25 @@ bool convert(Node* node) {
   // The old result's dims are known at least as well.
   const Shape& old = node->output()->type.shape;
   result->type.shape = Shape({old[0], old[2], old[3], old[1]});
-  return replace_node(node, transpose(result, {0, 3, 1, 2}));
+  Value* original = transpose(result, {0, 3, 1, 2});
+  return replace_node(node, original);
+}
+
+// A maximum over all positions is a reduction, which needs no order of axes.
+bool reduce_max(Node* node) {
+  const Value* x = node->input(0);
+  if (node->op != "GlobalMaxPool" || !ranked(x)) return false;
+  std::vector<int64_t> axes;
+  for (int i = 2; i < x->type.shape.rank(); ++i) axes.push_back(i);
+  if (axes.empty()) return false;
+  return replace_node(node, emit(node, "ReduceMax", {node->input(0), emit_ints(node, axes)}, {}, node));
 }
 
 }  // namespace
 
 bool use_nhwc(Graph& graph) {
   bool changed = false;
-  for (Node* node : graph.snapshot()) changed = convert(node) || changed;
+  for (Node* node : graph.snapshot()) changed = convert(node) || reduce_max(node) || changed;
   return changed;
 }
 

@@ -14,6 +14,7 @@
 #include "passes/one_hot_to_gather.h"
 #include "passes/pointwise_over_gather.h"
 #include "passes/shape_subgraphs.h"
+#include "passes/sink_views.h"
 #include "passes/transposes.h"
 
 namespace deepjit {
@@ -40,6 +41,8 @@ void add_rewrites(std::vector<Pass>& list, int group) {
   auto add = [&](const char* name, const char* why, bool (*run)(Graph&)) { list.push_back({name, why, run, group}); };
   add("transposes", "cancels Transposes; before batch norms, which it brings next to their convolutions",
       reduce_transposes);
+  add("sink_views", "lets pointwise ops meet the convolution before a view; before batch norms, which look for them",
+      sink_views);
   add("fold_batchnorm", "puts scales and shifts into weights; before patterns and fusion, which then see less",
       fold_batchnorm);
   add("fuse_patterns", "names ops that were written out; before anything that treats an op as a whole", fuse_patterns);

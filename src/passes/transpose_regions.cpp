@@ -132,6 +132,24 @@ double saved_bytes(const Region& region, const Permutation& p) {
   return now - then;
 }
 
+bool is_fusing(const std::string& op) {
+  for (const char* name : {"Conv", "ConvTranspose", "MatMul", "Gemm"}) {
+    if (op == name || op == std::string("deepjit.") + name) return true;
+  }
+  return false;
+}
+
+// Turning moves a Transpose away from an op that can take the region's nodes into its epilogue.
+bool frees_fusion(const Region& region, const Permutation& p) {
+  for (const Value* v : region.inputs) {
+    const Node* transpose = producer_of(v, "Transpose");
+    if (transpose == nullptr || !(perm_of(*transpose) == p) || !only_read_inside(v, region)) continue;
+    const Value* x = transpose->input(0);
+    if (x->producer != nullptr && is_fusing(x->producer->op) && only_user(x) != nullptr) return true;
+  }
+  return false;
+}
+
 std::set<Permutation> candidates(const Region& region) {
   std::set<Permutation> out;
   for (const Value* v : region.inputs) {
@@ -230,12 +248,12 @@ void turn(const Region& region, const Permutation& p) {
 bool turn_regions(Graph& graph) {
   for (const Region& region : find_regions(graph)) {
     const Permutation* best = nullptr;
-    double most = 0;
+    double most = -1;
     const std::set<Permutation> perms = candidates(region);
     for (const Permutation& p : perms) {
       if (static_cast<int>(p.size()) != rank_of(region.nodes[0])) continue;
       const double saved = saved_bytes(region, p);
-      if (saved <= most) continue;
+      if (saved <= most || saved < 0 || (saved == 0 && !frees_fusion(region, p))) continue;
       most = saved;
       best = &p;
     }

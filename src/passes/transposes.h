@@ -2,8 +2,9 @@
 //
 // Neighbours merge; and a connected region of ops that work the same on permuted axes is turned around as
 // a whole when that leaves fewer transposed bytes: Transposes at its border that match vanish, others
-// appear. Sizes that are not known are guessed, but the count never rises for what is known. A Transpose that
-// moves only dims of size 1 becomes a Reshape.
+// appear. At equal bytes a Transpose moves away from a convolution or product, whose epilogue it would block.
+// Squeeze and Unsqueeze go before a Transpose; one that moves only dims of size 1 becomes a Reshape. Sizes
+// that are not known are guessed.
 #pragma once
 
 #include "graph/graph.h"
