@@ -12,7 +12,7 @@ Node* producer_of(const Value* value, std::string_view op) {
 }
 
 Node* only_user(const Value* value) {
-  if (value->users.size() != 1 || Graph::is_output(value)) return nullptr;
+  if (value == nullptr || value->users.size() != 1 || Graph::is_output(value)) return nullptr;
   return value->users[0]->graph == value->graph ? value->users[0] : nullptr;
 }
 
