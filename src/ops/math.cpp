@@ -34,11 +34,14 @@ void infer_where(InferContext& ctx) {
 
 template <bool kMoveC, bool kMoveX, bool kMoveY, typename T>
 [[gnu::always_inline]] inline void where_loop(T* out, const uint8_t* c, const T* x, const T* y, int64_t n) {
+  const bool c0 = c[0] != 0;
+  const T x0 = x[0];
+  const T y0 = y[0];
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    const T on_true = x[kMoveX ? i : 0];
-    const T on_false = y[kMoveY ? i : 0];
-    out[i] = c[kMoveC ? i : 0] != 0 ? on_true : on_false;
+    const T on_true = kMoveX ? x[i] : x0;
+    const T on_false = kMoveY ? y[i] : y0;
+    out[i] = (kMoveC ? c[i] != 0 : c0) ? on_true : on_false;
   }
 }
 

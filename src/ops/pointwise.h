@@ -64,7 +64,8 @@ constexpr bool kWideLoop = std::is_same_v<T, float>;
 namespace pointwise_detail {
 
 template <typename Out, typename In, typename F>
-[[gnu::always_inline]] inline void unary_loop(Out* out, const In* in, int64_t n, const F& f) {
+[[gnu::always_inline]] inline void unary_loop(Out* out, const In* in, int64_t n, const F& f_in) {
+  const F f = f_in;  // a local copy cannot alias the output
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(load_as_compute(in[i])));
 }
@@ -74,7 +75,8 @@ template <typename Out, typename In, typename F>
 }
 
 template <bool kMoveA, bool kMoveB, typename Out, typename A, typename B, typename F>
-[[gnu::always_inline]] inline void binary_loop(Out* out, const A* a, const B* b, int64_t n, const F& f) {
+[[gnu::always_inline]] inline void binary_loop(Out* out, const A* a, const B* b, int64_t n, const F& f_in) {
+  const F f = f_in;  // a local copy cannot alias the output
   const auto a0 = load_as_compute(a[0]);
   const auto b0 = load_as_compute(b[0]);
 #pragma GCC ivdep
@@ -97,6 +99,42 @@ void binary_rows(const BroadcastPlan& plan, Out* out, const A* a, const B* b, co
     }
     binary_loop<kMoveA, kMoveB>(out + o, a + at[0], b + at[1], n, f);
   });
+}
+
+// Short rows of A against one row of B again and again (NHWC with few channels): B's row is laid out several
+// times in a tile, so that the loops are long.
+constexpr int64_t kTile = 256;
+
+template <typename Out, typename A, typename B, typename F>
+void binary_tiled(BroadcastPlan plan, Out* out, const A* a, const B* b, const F& f) {
+  const int64_t n = plan.inner();
+  const int64_t total = n * plan.dims[static_cast<size_t>(plan.rank - 2)];
+  const int64_t chunk = kTile / n * n;
+  --plan.rank;
+  plan.dims[static_cast<size_t>(plan.rank - 1)] = total;
+  [[maybe_unused]] const bool wide = cpu_has_avx2();
+  B tile[kTile];
+  for_each_row(plan, [&](int64_t o, const RowOffsets& at) {
+    for (int64_t i = 0; i < chunk; ++i) tile[i] = b[at[1] + i % n];
+    for (int64_t i = 0; i < total; i += chunk) {
+      const int64_t count = chunk < total - i ? chunk : total - i;
+      if constexpr (kWideLoop<A> && kWideLoop<B>) {
+        if (wide) {
+          binary_wide<true, true>(out + o + i, a + at[0] + i, tile, count, f);
+          continue;
+        }
+      }
+      binary_loop<true, true>(out + o + i, a + at[0] + i, tile, count, f);
+    }
+  });
+}
+
+// True when operand 0 runs on over the last two dims while operand 1 repeats a short row.
+inline bool fits_tile(const BroadcastPlan& plan) {
+  if (plan.rank < 2 || plan.inner() > 32) return false;
+  const auto row = static_cast<size_t>(plan.rank - 2);
+  return plan.moves(0) && plan.moves(1) && plan.strides[0][row] == plan.inner() && plan.strides[1][row] == 0 &&
+         plan.dims[row] >= 8;
 }
 
 // One loop for every pattern: small code, for functions that do not vectorize anyway.
@@ -137,6 +175,7 @@ template <typename Out, typename A, typename B, typename F>
 void map_binary(const BroadcastPlan& plan, Out* out, const A* a, const B* b, const F& f) {
   using namespace pointwise_detail;
   if constexpr (!use_compact_loop<F, A>()) {
+    if (fits_tile(plan)) return binary_tiled(plan, out, a, b, f);
     if (plan.moves(0) && plan.moves(1)) return binary_rows<true, true>(plan, out, a, b, f);
     if (plan.moves(0)) return binary_rows<true, false>(plan, out, a, b, f);
     if (plan.moves(1)) return binary_rows<false, true>(plan, out, a, b, f);

@@ -28,6 +28,16 @@ TEST(Math, AddBroadcastsEveryPattern) {
   EXPECT_EQ(error_code_of([] { run1("Add", {f32({1}, {1}), f64({1}, {1})}); }), Code::TYPE);
 }
 
+TEST(Math, ManyShortRowsAgainstOne) {
+  std::vector<float> x, expected;
+  for (int i = 0; i < 2 * 400 * 3; ++i) x.push_back(static_cast<float>(i));
+  for (int i = 0; i < 2 * 400 * 3; ++i) expected.push_back(static_cast<float>(i - (i >= 1200 ? 40 : 10) * (i % 3 + 1)));
+  const Tensor rows = f32({2, 1, 3}, {10, 20, 30, 40, 80, 120});
+  expect_equal(run1("Sub", {f32({2, 400, 3}, x), rows}), f32({2, 400, 3}, expected));
+  const Tensor negative = run1("Sub", {rows, f32({2, 400, 3}, x)});
+  expect_equal(run1("Neg", {negative}), f32({2, 400, 3}, expected));
+}
+
 TEST(Math, BroadcastAgreesWithADirectSumOnRandomShapes) {
   uint32_t seed = 7;
   const auto next = [&seed](uint32_t n) { return (seed = seed * 1664525u + 1013904223u) / 65536u % n; };
