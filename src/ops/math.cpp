@@ -41,7 +41,13 @@ template <bool kMoveC, bool kMoveX, bool kMoveY, typename T>
   for (int64_t i = 0; i < n; ++i) {
     const T on_true = kMoveX ? x[i] : x0;
     const T on_false = kMoveY ? y[i] : y0;
-    out[i] = (kMoveC ? c[i] != 0 : c0) ? on_true : on_false;
+    const bool take = kMoveC ? c[i] != 0 : c0;
+    if constexpr (std::is_integral_v<T>) {  // masks vectorize where a select over two element sizes does not
+      const T mask = static_cast<T>(T(0) - static_cast<T>(take));
+      out[i] = static_cast<T>((on_true & mask) | (on_false & static_cast<T>(~mask)));
+    } else {
+      out[i] = take ? on_true : on_false;
+    }
   }
 }
 
