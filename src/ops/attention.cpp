@@ -269,6 +269,22 @@ void expect_equal_dims(const Dim& a, const Dim& b, const std::string& what) {
   throw Error(Code::SHAPE_MISMATCH, "Attention: " + what + " differ: " + a.to_string() + " and " + b.to_string());
 }
 
+// Keys in all: the cached ones and the new ones. k and v are [batch, heads, length, head size].
+Dim total_length(InferContext& ctx, const std::vector<Dim>& k, const std::vector<Dim>& v) {
+  if (!ctx.has_input(4)) return k[2];
+  const Shape &past_k = ctx.shape(4), &past_v = ctx.shape(5);
+  if (!past_k.ranked() || !past_v.ranked()) return ctx.fresh_dim();
+  if (past_k.rank() != 4 || past_v.rank() != 4) {
+    throw Error(Code::SHAPE_MISMATCH, "Attention: past_key and past_value must have rank 4");
+  }
+  for (int i : {0, 1, 3}) {
+    expect_equal_dims(past_k[i], k[static_cast<size_t>(i)], "dims " + std::to_string(i) + " of past_key and K");
+    expect_equal_dims(past_v[i], v[static_cast<size_t>(i)], "dims " + std::to_string(i) + " of past_value and V");
+  }
+  expect_equal_dims(past_k[2], past_v[2], "lengths of past_key and past_value");
+  return past_k[2] + k[2];
+}
+
 void infer_attention(InferContext& ctx) {
   const DType dtype = ctx.dtype(0);
   for (int i = 0; i < 3; ++i) {
@@ -286,6 +302,7 @@ void infer_attention(InferContext& ctx) {
   const std::vector<Dim> q = head_dims(ctx, 0, "q_num_heads"), k = head_dims(ctx, 1, "kv_num_heads"),
                          v = head_dims(ctx, 2, "kv_num_heads");
   expect_equal_dims(q[0], k[0], "batches of Q and K");
+  expect_equal_dims(q[0], v[0], "batches of Q and V");
   expect_equal_dims(q[3], k[3], "head sizes of Q and K");
   expect_equal_dims(k[1], v[1], "heads of K and V");
   expect_equal_dims(k[2], v[2], "lengths of K and V");
@@ -293,12 +310,7 @@ void infer_attention(InferContext& ctx) {
     throw Error(Code::SHAPE_MISMATCH,
                 "Attention: " + q[1].to_string() + " query heads do not share " + k[1].to_string() + " key heads");
   }
-  Dim total = k[2];
-  if (ctx.has_input(4)) {
-    const Shape& past = ctx.shape(4);
-    if (past.ranked() && past.rank() != 4) throw Error(Code::SHAPE_MISMATCH, "Attention: past_key must have rank 4");
-    total = past.ranked() ? past[2] + k[2] : ctx.fresh_dim();
-  }
+  const Dim total = total_length(ctx, k, v);
   const bool packed = ctx.shape(0).rank() == 3;
   ctx.set_output(0, dtype, packed ? Shape({q[0], q[2], q[1] * v[3]}) : Shape({q[0], q[1], q[2], v[3]}));
   if (ctx.num_outputs() > 1) ctx.set_output(1, ctx.dtype(1), Shape({q[0], k[1], total, k[3]}));

@@ -102,6 +102,10 @@ void evaluate_max_unpool(EvalContext& ctx) {
   const std::vector<int64_t> wanted = ctx.has_input(2) ? ctx.ints(2) : inner;
   if (wanted.size() != inner.size()) throw Error(Code::SHAPE_MISMATCH, "MaxUnpool: output_shape has a wrong length");
   const Dims result((std::span<const int64_t>(wanted)));
+  if (ctx.dims(1).count() != ctx.dims(0).count()) {
+    throw Error(Code::SHAPE_MISMATCH,
+                "MaxUnpool: indices " + ctx.dims(1).to_string() + " for values " + ctx.dims(0).to_string());
+  }
   const int64_t limit = WindowMap::product(inner);
   const int64_t* indices = ctx.data<const int64_t>(1);
   const Dims strides = result.strides();

@@ -140,6 +140,8 @@ TEST(Attention, ShapeRule) {
   EXPECT_EQ(types.type(3), "float32[N,8,S," + Dim::parse("P+T").to_string() + "]");
   EXPECT_EQ(error_code_of([&] { infer_op("Attention", {}, {q, k, k}); }), Code::ATTRIBUTE);
   EXPECT_EQ(error_code_of([&] { infer_op("Attention", attrs, {q, k, k, {}, past}, 1); }), Code::ARITY);
+  const InferInput wrong(DType::FLOAT32, {"N", "3", "P", "8"});
+  EXPECT_EQ(error_code_of([&] { infer_op("Attention", attrs, {q, k, k, {}, past, wrong}, 1); }), Code::SHAPE_MISMATCH);
 }
 
 TEST(RotaryEmbedding, HalvesInterleavedAndPartial) {

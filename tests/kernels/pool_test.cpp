@@ -129,6 +129,10 @@ TEST(MaxUnpool, PutsValuesBack) {
               run_op("MaxUnpool", window({2}, {2}), {x, i64({1, 1, 2}, {0, 9})});
             }),
             Code::INDEX_RANGE);
+  EXPECT_EQ(error_code_of([&] {
+              run_op("MaxUnpool", window({2}, {2}), {x, i64({1, 1, 1}, {0})});
+            }),
+            Code::SHAPE_MISMATCH);
 }
 
 TEST(Pool, ShapeRule) {
