@@ -7,12 +7,14 @@
 #include "passes/dead_code.h"
 #include "passes/fold_batchnorm.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_pads.h"
 #include "passes/fuse_epilogue.h"
 #include "passes/fuse_patterns.h"
 #include "passes/identities.h"
 #include "passes/layout_nhwc.h"
 #include "passes/one_hot_to_gather.h"
 #include "passes/pointwise_over_gather.h"
+#include "passes/refresh_types.h"
 #include "passes/shape_subgraphs.h"
 #include "passes/sink_views.h"
 #include "passes/transposes.h"
@@ -28,6 +30,8 @@ void add_cleanup(std::vector<Pass>& list, int group) {
   auto add = [&](const char* name, const char* why, bool (*run)(Graph&)) { list.push_back({name, why, run, group}); };
   add("fold_constants", "evaluates what is known now; first, since every other pass looks for constants",
       fold_constants);
+  add("refresh_types", "learns shapes from new constants; right after folding, before anyone asks for shapes",
+      refresh_types);
   add("shape_subgraphs", "makes shape operands constants; after folding, which shows what is known",
       simplify_shape_subgraphs);
   add("casts", "merges Casts that lose nothing; before identities, which drops a Cast to the same type", merge_casts);
@@ -50,6 +54,7 @@ void add_rewrites(std::vector<Pass>& list, int group) {
       one_hot_to_gather);
   add("pointwise_over_gather", "moves work from gathered rows to the table; after look-ups and activations are known",
       move_pointwise_over_gather);
+  add("fold_pads", "gives a Pad to its convolution; once transposes and folding have made it plain", fold_pads);
   add_cleanup(list, group);
 }
 
@@ -65,6 +70,7 @@ std::vector<Pass> default_pipeline(int level) {
     list.push_back(
         {"layout_nhwc", "channels last for convolutions; after weights are final, before Transposes cancel", use_nhwc});
     list.push_back({"transposes", "cancels the Transposes that the layout brought", reduce_transposes, 3});
+    list.push_back({"fold_pads", "again, for Pads that a Transpose kept from their convolution", fold_pads, 3});
     add_cleanup(list, 3);
   }
   list.push_back({"fuse_epilogue",
