@@ -101,6 +101,19 @@ TEST(ImportVersions, UpsampleIsAnAsymmetricResize) {
   EXPECT_EQ(got.graph->outputs[0]->type.to_string(), "float32[1,2,6,8]");
 }
 
+TEST(ImportVersions, Resize10TakesTheElementBehindWhereItShrinks) {
+  ModelBuilder m(10);
+  add_input(m.graph(), "x", {1, 1, 4, 10});
+  set_floats(*m.graph().add_initializer(), "s", {4}, {1, 1, 2, 0.5f});
+  add_node(m.graph(), "Resize", {"x", "s"}, {"y"});
+  add_output(m.graph(), "y");
+  const ImportedModel got = m.load();
+  ASSERT_EQ(ops_of(*got.graph), (Names{"Resize", "Resize"}));
+  EXPECT_EQ(got.graph->nodes().front()->attrs.get_string("nearest_mode", ""), "floor");
+  EXPECT_EQ(got.graph->nodes().back()->attrs.get_string("nearest_mode", ""), "ceil");
+  EXPECT_EQ(got.graph->outputs[0]->type.to_string(), "float32[1,1,8,5]");
+}
+
 TEST(ImportVersions, DropoutPassesThrough) {
   OneNode one("Dropout", 11);
   add_float(*one.node, "ratio", 0.5f);

@@ -1,18 +1,46 @@
 // Resize and its forerunners, and sampling ops whose modes were renamed.
+#include <algorithm>
+
 #include "import/onnx/node_import.h"
 
 namespace deepjit::importer {
 
 namespace {
 
-// Upsample and Resize 10: corners stay in place, the lower neighbour wins.
-void resize_asymmetric(NodeImport& node, Value* scales) {
-  const std::string mode = node.attrs.get_string("mode", "nearest");
+Attributes asymmetric(const std::string& mode, const char* nearest) {
   Attributes attrs;
   attrs.set("mode", mode == "bilinear" || mode == "trilinear" ? std::string("linear") : mode);
   attrs.set("coordinate_transformation_mode", std::string("asymmetric"));
-  attrs.set("nearest_mode", std::string("floor"));
-  node.finish("Resize", {node.require_input(0), nullptr, scales}, attrs);
+  attrs.set("nearest_mode", std::string(nearest));
+  return attrs;
+}
+
+// Upsample and Resize 10: corners stay in place. The nearest element is the one before where an axis grows and
+// the one behind where it shrinks; axes are independent, so one Resize each does both.
+void resize_asymmetric(NodeImport& node, Value* scales) {
+  const std::string mode = node.attrs.get_string("mode", "nearest");
+  Value* x = node.require_input(0);
+  const Tensor* known = constant_of(scales);
+  if (mode == "nearest" && known != nullptr && known->dtype() == DType::FLOAT32) {
+    const Dims& dims = known->dims();
+    Tensor grow(DType::FLOAT32, dims);
+    Tensor shrink(DType::FLOAT32, dims);
+    bool grows = false;
+    bool shrinks = false;
+    for (int64_t i = 0; i < known->count(); ++i) {
+      const float scale = known->as<float>()[i];
+      grow.as<float>()[i] = std::max(scale, 1.0f);
+      shrink.as<float>()[i] = std::min(scale, 1.0f);
+      grows |= scale > 1;
+      shrinks |= scale < 1;
+    }
+    if (shrinks) {
+      if (grows) x = node.emit("Resize", {x, nullptr, node.constant(grow)}, asymmetric(mode, "floor"));
+      node.finish("Resize", {x, nullptr, node.constant(shrink)}, asymmetric(mode, "ceil"));
+      return;
+    }
+  }
+  node.finish("Resize", {x, nullptr, scales}, asymmetric(mode, "floor"));
 }
 
 void upsample(NodeImport& node) {
