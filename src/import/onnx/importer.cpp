@@ -45,9 +45,12 @@ void parse(std::span<const uint8_t> bytes, const ImportOptions& options, onnx::M
 // The declared type of an output against the inferred one; only what is certain counts.
 void check_output(const Value& value, const TensorType& declared) {
   if (declared.dtype == DType::UNDEFINED) return;
+  const Node* producer = value.producer;
+  const std::string where = producer == nullptr ? "" : "node " + quoted(producer->name) + " (" + producer->op + "): ";
   if (declared.dtype != value.type.dtype) {
-    throw Error(Code::TYPE, "output " + quoted(value.name) + " is declared " + std::string(dtype_name(declared.dtype)) +
-                                ", its element type is " + std::string(dtype_name(value.type.dtype)));
+    throw Error(Code::TYPE, where + "output " + quoted(value.name) + " is declared " +
+                                std::string(dtype_name(declared.dtype)) + ", its element type is " +
+                                std::string(dtype_name(value.type.dtype)));
   }
   const Shape& got = value.type.shape;
   if (!declared.shape.ranked() || !got.ranked()) return;
@@ -56,8 +59,8 @@ void check_output(const Value& value, const TensorType& declared) {
     fits = !got[i].is_const() || !declared.shape[i].is_const() || got[i] == declared.shape[i];
   }
   if (!fits) {
-    throw Error(Code::SHAPE_MISMATCH, "output " + quoted(value.name) + " is declared " + declared.shape.to_string() +
-                                          ", its shape is " + got.to_string());
+    throw Error(Code::SHAPE_MISMATCH, where + "output " + quoted(value.name) + " is declared " +
+                                          declared.shape.to_string() + ", its shape is " + got.to_string());
   }
 }
 
