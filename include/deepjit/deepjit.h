@@ -1,0 +1,161 @@
+/* deepjit's C ABI: the flat face of deepjit.hpp, for plugins and other languages.
+ *
+ * Every function that can fail returns a status: 0, or the stable number of the error (docs/errors.md). The text of the
+ * calling thread's last failure is in deepjit_last_error() and its relatives. No exception and no C++ type crosses.
+ * Handles are opaque; free each with its own function; freeing NULL does nothing. An engine may be shared by threads
+ * and freed while contexts of it live. A context belongs to one thread at a time: a second one gets 801.
+ * Strings are UTF-8 and end in NUL. Tensors are dense, row-major, in host memory. Pointers that a getter returns live
+ * as long as the handle, unless it says otherwise. */
+#ifndef DEEPJIT_DEEPJIT_H_
+#define DEEPJIT_DEEPJIT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t deepjit_status;
+#define DEEPJIT_OK 0
+
+/* Element types, numbered as ONNX's TensorProto.DataType. INT4 and UINT4 take one byte an element; elements of STRING
+ * are char pointers. */
+typedef enum deepjit_dtype {
+  DEEPJIT_UNDEFINED = 0,
+  DEEPJIT_FLOAT32 = 1,
+  DEEPJIT_UINT8 = 2,
+  DEEPJIT_INT8 = 3,
+  DEEPJIT_UINT16 = 4,
+  DEEPJIT_INT16 = 5,
+  DEEPJIT_INT32 = 6,
+  DEEPJIT_INT64 = 7,
+  DEEPJIT_STRING = 8,
+  DEEPJIT_BOOL = 9,
+  DEEPJIT_FLOAT16 = 10,
+  DEEPJIT_FLOAT64 = 11,
+  DEEPJIT_UINT32 = 12,
+  DEEPJIT_UINT64 = 13,
+  DEEPJIT_BFLOAT16 = 16,
+  DEEPJIT_FLOAT8E4M3FN = 17,
+  DEEPJIT_FLOAT8E4M3FNUZ = 18,
+  DEEPJIT_FLOAT8E5M2 = 19,
+  DEEPJIT_FLOAT8E5M2FNUZ = 20,
+  DEEPJIT_UINT4 = 21,
+  DEEPJIT_INT4 = 22
+} deepjit_dtype;
+
+typedef struct deepjit_engine deepjit_engine;
+typedef struct deepjit_context deepjit_context;
+
+/* ---- errors */
+
+/* "error[E203 SHAPE_MISMATCH]: message", with a hint line if there is one; "" before any failure. The three texts are
+ * valid until the next failure in the same thread. */
+const char* deepjit_last_error(void);
+const char* deepjit_last_error_message(void);
+const char* deepjit_last_error_hint(void);
+/* "SHAPE_MISMATCH" for 203, "OK" for 0. */
+const char* deepjit_status_name(deepjit_status status);
+/* "0.1.0" */
+const char* deepjit_version(void);
+
+/* ---- building */
+
+/* Bounds of one input's shape: the engine takes shapes in [min, max] and is tuned at opt. Each has `rank` numbers. */
+typedef struct deepjit_range {
+  const char* input;
+  int32_t rank;
+  const int64_t* min;
+  const int64_t* opt;
+  const int64_t* max;
+} deepjit_range;
+
+/* Set up by deepjit_build_options_init; NULL pointers and zeros mean the default. Later versions append fields. */
+typedef struct deepjit_build_options {
+  size_t size;           /* sizeof(deepjit_build_options) of the caller */
+  const char* device;    /* "cpu" */
+  const char* precision; /* "fp32" */
+  int32_t threads;       /* 0: all cores */
+  int32_t level;         /* 0 to 3; init sets 3 */
+  int32_t tune;          /* 0: the reference implementation everywhere; init sets 1 */
+  int32_t reserved;      /* 0 */
+  const deepjit_range* ranges;
+  size_t range_count;
+  const char* const* disable; /* names of passes to leave out */
+  size_t disable_count;
+  const char* tune_cache;   /* folder for measured choices */
+  const char* lock;         /* lockfile: read when it exists, else written */
+  const char* force_tactic; /* "provider" or "provider:variant" */
+  double budget_s;          /* seconds for tuning; 0: no limit */
+  const char* model_folder; /* where external data may lie */
+  /* Called from the building thread with `user`. A progress that returns nonzero ends the build with 803. */
+  int (*progress)(const char* stage, size_t done, size_t total, void* user);
+  void (*log)(const char* line, void* user);
+  void* user;
+} deepjit_build_options;
+
+void deepjit_build_options_init(deepjit_build_options* options);
+
+/* `options` may be NULL. On failure *engine is NULL. */
+deepjit_status deepjit_build_file(const char* model_path, const deepjit_build_options* options,
+                                  deepjit_engine** engine);
+deepjit_status deepjit_build_bytes(const void* model, size_t bytes, const deepjit_build_options* options,
+                                   deepjit_engine** engine);
+
+/* ---- engines */
+
+/* `threads` 0 keeps the build's number. */
+deepjit_status deepjit_load_file(const char* engine_path, int32_t threads, deepjit_engine** engine);
+deepjit_status deepjit_load_bytes(const void* data, size_t bytes, int32_t threads, deepjit_engine** engine);
+/* The path holds the old file or the whole new one. */
+deepjit_status deepjit_engine_save(const deepjit_engine* engine, const char* path);
+void deepjit_engine_free(deepjit_engine* engine);
+
+typedef struct deepjit_tensor_info {
+  const char* name;
+  int32_t dtype;                /* deepjit_dtype */
+  int32_t rank;                 /* -1: not known before a run */
+  const int64_t* dims;          /* -1 where a dimension is not constant */
+  const char* const* dim_names; /* "3", "N", "(H-1)//2+1" */
+  int32_t optional;             /* 1: an input that may be left out */
+} deepjit_tensor_info;
+
+size_t deepjit_engine_input_count(const deepjit_engine* engine);
+size_t deepjit_engine_output_count(const deepjit_engine* engine);
+deepjit_status deepjit_engine_input(const deepjit_engine* engine, size_t index, deepjit_tensor_info* info);
+deepjit_status deepjit_engine_output(const deepjit_engine* engine, size_t index, deepjit_tensor_info* info);
+/* Text for people: inputs, outputs, steps, graphs. */
+const char* deepjit_engine_inspect(const deepjit_engine* engine);
+
+/* ---- running */
+
+typedef struct deepjit_tensor {
+  const char* name;
+  int32_t dtype; /* deepjit_dtype */
+  int32_t rank;
+  const int64_t* shape;
+  const void* data;
+} deepjit_tensor;
+
+/* Gives memory for output `index`, at least 16-byte aligned; NULL leaves it to the context. Not for STRING. */
+typedef void* (*deepjit_allocate)(size_t index, int32_t dtype, int32_t rank, const int64_t* shape, size_t bytes,
+                                  void* user);
+
+/* `threads` 0 takes the engine's number. */
+deepjit_status deepjit_context_create(const deepjit_engine* engine, int32_t threads, deepjit_context** context);
+/* Runs once; inputs by name in any order. The context can be used again after a failure. */
+deepjit_status deepjit_context_run(deepjit_context* context, const deepjit_tensor* inputs, size_t input_count);
+/* The same with outputs in memory that `allocate` gives. */
+deepjit_status deepjit_context_run_into(deepjit_context* context, const deepjit_tensor* inputs, size_t input_count,
+                                        deepjit_allocate allocate, void* user);
+/* Output `index` of the last run; its pointers are valid until the next one. 803 when no run has succeeded since. */
+deepjit_status deepjit_context_output(const deepjit_context* context, size_t index, deepjit_tensor* output);
+size_t deepjit_context_memory_bytes(const deepjit_context* context);
+void deepjit_context_free(deepjit_context* context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DEEPJIT_DEEPJIT_H_ */
