@@ -231,6 +231,13 @@ nb::object new_array(DataType dtype, std::span<const int64_t> shape, void** data
   return nb::steal(array);
 }
 
+void to_python_int4(const Output& output) {
+  size_t count = 1;
+  for (int64_t d : output.shape) count *= static_cast<size_t>(d);
+  auto* bytes = static_cast<uint8_t*>(const_cast<void*>(output.data));
+  for (size_t i = 0; i < count; ++i) bytes[i] &= 15;
+}
+
 nb::object string_array(const Output& output) {
   void* data = nullptr;
   nb::object array = new_array(DataType::STRING, output.shape, &data);

@@ -36,9 +36,29 @@ struct PyContext {
 
   Engine engine;
   Context context;
+  bool busy = false;  // guarded by the GIL; from gathering the inputs to handing out the outputs
+};
+
+// Marks a context as busy; a second thread gets CONCURRENT_USE.
+class Turn {
+ public:
+  explicit Turn(bool& busy) : busy_(busy) {
+    if (busy_) {
+      throw Error(801, "a context is used by two threads at once",
+                  "create one context for each thread with create_context()");
+    }
+    busy_ = true;
+  }
+  ~Turn() { busy_ = false; }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  bool& busy_;
 };
 
 nb::dict PyContext::run(nb::handle mapping) {
+  const Turn turn(busy);
   Feeds feeds = gather(mapping, engine);
   const std::vector<TensorInfo>& infos = engine.outputs();
   std::vector<nb::object> arrays(infos.size());
@@ -55,6 +75,7 @@ nb::dict PyContext::run(nb::handle mapping) {
   }
   nb::dict result;
   for (size_t i = 0; i < infos.size(); ++i) {
+    if ((*outputs)[i].dtype == DataType::INT4) to_python_int4((*outputs)[i]);
     if (!arrays[i].is_valid()) arrays[i] = string_array((*outputs)[i]);
     result[infos[i].name.c_str()] = std::move(arrays[i]);
   }
@@ -223,7 +244,13 @@ nb::bytes serialized(const PyEngine& self) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-void save(const PyEngine& self, const std::string& path) {
+// Text of a str, bytes or os.PathLike.
+std::string path_of(nb::handle path) {
+  return nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(path));
+}
+
+void save(const PyEngine& self, nb::handle where) {
+  const std::string path = path_of(where);
   const nb::gil_scoped_release release;
   self.engine.save(path);
 }
@@ -241,7 +268,7 @@ void bind_tensor_info(nb::module_& m) {
 
 void bind_context(nb::module_& m) {
   nb::class_<PyContext>(m, "Context", "Runs an engine; for one thread at a time. Made by Engine.create_context().")
-      .def("run", &PyContext::run, "inputs"_a,
+      .def("run", &PyContext::run, "inputs"_a.none(),
            "Runs once. inputs: dict of name to array (NumPy, DLPack, or what np.asarray takes). Returns a dict of\n"
            "name to fresh NumPy array. Raises deepjit.Error 5xx for bad inputs, 801 when another thread runs it.")
       .def_prop_ro(
@@ -254,7 +281,7 @@ void bind_engine(nb::module_& m) {
   nb::class_<PyEngine>(m, "Engine", "A built model. Immutable; threads may share it, each with a context of its own.")
       .def(
           "run", [](PyEngine& self, nb::handle feeds) { return nb::cast<PyContext&>(self.context()).run(feeds); },
-          "inputs"_a, "Context.run of this engine's default context.")
+          "inputs"_a.none(), "Context.run of this engine's default context.")
       .def(
           "create_context",
           [](const PyEngine& self, std::optional<int> threads) {

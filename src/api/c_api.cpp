@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 
@@ -93,11 +94,12 @@ struct InfoTable {
 
 struct deepjit_engine {
   explicit deepjit_engine(deepjit::Engine e)
-      : engine(std::move(e)), inputs(engine.inputs()), outputs(engine.outputs()), text(engine.inspect()) {}
+      : engine(std::move(e)), inputs(engine.inputs()), outputs(engine.outputs()) {}
   deepjit::Engine engine;
   InfoTable inputs;
   InfoTable outputs;
-  std::string text;
+  mutable std::once_flag described;
+  mutable std::string text;  // made when it is first asked for
 };
 
 struct deepjit_context {
@@ -327,7 +329,11 @@ deepjit_status deepjit_engine_output(const deepjit_engine* engine, size_t index,
   });
 }
 
-const char* deepjit_engine_inspect(const deepjit_engine* engine) { return engine ? engine->text.c_str() : ""; }
+const char* deepjit_engine_inspect(const deepjit_engine* engine) {
+  if (engine == nullptr) return "";
+  status_of([&] { std::call_once(engine->described, [&] { engine->text = engine->engine.inspect(); }); });
+  return engine->text.c_str();
+}
 
 deepjit_status deepjit_context_create(const deepjit_engine* engine, int32_t threads, deepjit_context** context) {
   return status_of([&] {
