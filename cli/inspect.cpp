@@ -79,11 +79,12 @@ double total_us(const Program& program, const std::vector<StepTime>& times) {
 
 void print_times(const Model& model, const std::vector<StepTime>& times) {
   const double total = total_us(model.program(), times);
-  fmt::print("{:>5}  {:>10} {:>6}  {:<20} {:<24} {}\n", "step", "time", "share", "op", "tactic", "name");
+  const size_t width = tactic_width(model.program());
+  fmt::print("{:>5}  {:>10} {:>6}  {:<20} {:<{}} {}\n", "step", "time", "share", "op", "tactic", width, "name");
   for (const StepTime& t : times) {
-    fmt::print("{:>5}  {:>10} {:>5.1f}%  {:<20} {:<24} {}\n", t.step - model.program().steps.data(), time_text(t.us),
+    fmt::print("{:>5}  {:>10} {:>5.1f}%  {:<20} {:<{}} {}\n", t.step - model.program().steps.data(), time_text(t.us),
                total > 0 ? 100 * t.us / total : 0, t.step->op,
-               t.step->blocks.empty() ? tactic_name(t.step->tactic) : "control", t.step->name);
+               t.step->blocks.empty() ? tactic_name(t.step->tactic) : "control", width, t.step->name);
   }
   fmt::print("total {}\n", time_text(total));
 }

@@ -69,14 +69,22 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
+size_t tactic_width(const Program& program) {
+  size_t width = 12;
+  for (const Step& step : program.steps) width = std::max(width, tactic_name(step.tactic).size());
+  return std::min<size_t>(width, 48);
+}
+
 std::string steps_text(const Program& program) {
-  std::string text = fmt::format("{:>5}  {:<20} {:<28} {:<24} {:>10} {:>9}  {}\n", "step", "op", "type", "tactic",
-                                 "time", "error", "name");
+  const size_t width = tactic_width(program);
+  std::string text = fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", "step", "op", "type", "tactic",
+                                 width, "time", "error", "name");
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& s = program.steps[i];
     const bool timed = s.tactic.time_us > 0;
-    text += fmt::format("{:>5}  {:<20} {:<28} {:<24} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
-                        s.blocks.empty() ? tactic_name(s.tactic) : "control", timed ? time_text(s.tactic.time_us) : "-",
+    text += fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
+                        s.blocks.empty() ? tactic_name(s.tactic) : "control", width,
+                        timed ? time_text(s.tactic.time_us) : "-",
                         timed ? fmt::format("{:.1e}", s.tactic.max_error) : "-", s.name);
   }
   return text;

@@ -20,6 +20,7 @@ std::string counts_text(const std::map<std::string, int>& counts);  // "onednn 1
 
 // "onednn:jit", or the provider alone.
 std::string tactic_name(const Tactic& tactic);
+size_t tactic_width(const Program& program);  // for a column of tactic names
 // One line a step: number, op, name, type of the first output, tactic, time and error at build.
 std::string steps_text(const Program& program);
 Json steps_json(const Program& program);

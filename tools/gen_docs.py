@@ -1,4 +1,5 @@
-"""Writes the documents that are made from the code: docs/errors.md from src/base/error.h.
+"""Writes the documents that are made from the code: docs/errors.md from src/base/error.h, docs/options.md from the
+table in cli/build_flags.cpp.
 
 gen_docs.py          rewrites what is out of date
 gen_docs.py --check  only says what is out of date, with exit code 1
@@ -43,9 +44,46 @@ def errors_page(header: str) -> str:
     return page
 
 
+OPTION = re.compile(r'\{"(-[^"]+)", "([^"]*)", "([^"]*)",\s*"((?:[^"\\]|\\.)*)",\s*(true|false)\}')
+OPTIONS_HEADER = """\
+# Build options
+
+Made by tools/gen_docs.py from the table in cli/build_flags.cpp; do not edit by hand.
+
+Every verb that takes an ONNX model (build, run, bench, inspect, compare) has these options; `--stop-after` belongs to
+build alone. The last column says whether the option can change the engine's bytes.
+
+| option | default | what it does | changes the engine |
+| --- | --- | --- | --- |
+"""
+OPTIONS_FOOTER = """
+Variables of the environment, for debugging:
+
+| variable | what it does |
+| --- | --- |
+| DEEPJIT_DISABLE=PASS,PASS | switches passes off, as `--disable` |
+| DEEPJIT_FORCE_TACTIC=TACTIC | as `--force-tactic`, which goes before it |
+| DEEPJIT_DUMP=KIND,KIND | prints on stderr: import, passes, graph, program, tactics, plan |
+| DEEPJIT_DUMP_DIR=FOLDER | writes the dumps to files instead |
+
+Exit codes: 0 success; 1 `compare` found a difference; 2 an error, told in one line on stderr and a hint line after it.
+"""
+
+
+def options_page(source: str) -> str:
+    page = OPTIONS_HEADER
+    for flag, argument, default, doc, changes in OPTION.findall(source):
+        name = f"{flag} {argument}".strip()
+        page += f"| `{name}` | {default} | {doc} | {'yes' if changes == 'true' else 'no'} |\n"
+    return page + OPTIONS_FOOTER
+
+
 def pages() -> dict[str, str]:
     """Path -> text of every made document."""
-    return {"docs/errors.md": errors_page((ROOT / "src/base/error.h").read_text())}
+    return {
+        "docs/errors.md": errors_page((ROOT / "src/base/error.h").read_text()),
+        "docs/options.md": options_page((ROOT / "cli/build_flags.cpp").read_text()),
+    }
 
 
 def out_of_date() -> list[str]:

@@ -7,6 +7,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
 def save(path: Path, nodes, inputs, outputs, weights: dict | None = None) -> None:
     initializers = [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()]
     graph = helper.make_graph(nodes, "main", inputs, outputs, initializers)

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cli_models import save  # noqa: E402
+from cli_models import ROOT, save  # noqa: E402
 
-PROGRAM = Path(__file__).resolve().parent.parent.parent / "build" / "dev" / "cli" / "deepjit"
+PROGRAM = ROOT / "build" / "dev" / "cli" / "deepjit"
 TIMEOUT_S = 120
 
 

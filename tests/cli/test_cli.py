@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from cli_models import mlp_expected, save
+from cli_models import ROOT, mlp_expected, save
 from onnx import TensorProto, helper
 
 BENCH_KEYS = [
@@ -365,3 +365,11 @@ def test_json_errors_are_objects_too(cli, mlp):
 
 def test_an_engine_that_cannot_be_written(cli, mlp):
     failed(cli("build", "mlp.onnx", "-o", "no/such/folder/m.dje"), 603, "DISK_FULL", "no/such/folder")
+
+
+def test_the_help_shows_every_documented_option(cli):
+    documented = re.findall(r"^\| `(-\S+?)[ `]", (ROOT / "docs" / "options.md").read_text(), re.MULTILINE)
+    text = ok(cli("build", "--help")).out
+    assert len(documented) >= 13
+    for flag in documented:
+        assert re.search(rf"^  {flag}\b", text, re.MULTILINE), flag

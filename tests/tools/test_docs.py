@@ -31,3 +31,12 @@ def test_links_between_documents_lead_somewhere():
             if not (gen_docs.ROOT / page.parent / target).exists():
                 broken.append(f"{page}: {target}")
     assert broken == []
+
+
+def test_every_option_of_the_table_has_a_row():
+    source = (gen_docs.ROOT / "cli/build_flags.cpp").read_text()
+    page = gen_docs.options_page(source)
+    flags = re.findall(r'^ +\{"(-[^"]+)"', source, re.MULTILINE)
+    assert len(flags) >= 13
+    for flag in flags:
+        assert re.search(rf"^\| `{flag}[ `]", page, re.MULTILINE), flag
