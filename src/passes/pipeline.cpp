@@ -2,22 +2,22 @@
 
 #include <chrono>
 
-#include "passes/casts.h"
-#include "passes/common_subexpressions.h"
-#include "passes/dead_code.h"
-#include "passes/fold_batchnorm.h"
-#include "passes/fold_constants.h"
-#include "passes/fold_pads.h"
-#include "passes/fuse_epilogue.h"
-#include "passes/fuse_patterns.h"
-#include "passes/identities.h"
-#include "passes/layout_nhwc.h"
-#include "passes/one_hot_to_gather.h"
-#include "passes/pointwise_over_gather.h"
-#include "passes/refresh_types.h"
-#include "passes/shape_subgraphs.h"
-#include "passes/sink_views.h"
-#include "passes/transposes.h"
+#include "passes/cleanup/casts.h"
+#include "passes/cleanup/common_subexpressions.h"
+#include "passes/cleanup/dead_code.h"
+#include "passes/cleanup/fold_constants.h"
+#include "passes/cleanup/identities.h"
+#include "passes/cleanup/refresh_types.h"
+#include "passes/cleanup/shape_subgraphs.h"
+#include "passes/fusion/fold_batchnorm.h"
+#include "passes/fusion/fold_pads.h"
+#include "passes/fusion/fuse_epilogue.h"
+#include "passes/fusion/fuse_patterns.h"
+#include "passes/fusion/one_hot_to_gather.h"
+#include "passes/fusion/pointwise_over_gather.h"
+#include "passes/layout/layout_nhwc.h"
+#include "passes/layout/sink_views.h"
+#include "passes/layout/transposes.h"
 
 namespace deepjit {
 

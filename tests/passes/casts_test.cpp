@@ -1,4 +1,4 @@
-#include "passes/casts.h"
+#include "passes/cleanup/casts.h"
 
 #include "pass_test_util.h"
 

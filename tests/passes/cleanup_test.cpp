@@ -1,6 +1,6 @@
 // dead_code, common_subexpressions and the pipeline around them.
 #include "pass_test_util.h"
-#include "passes/common_subexpressions.h"
+#include "passes/cleanup/common_subexpressions.h"
 #include "passes/pipeline.h"
 
 namespace deepjit {

@@ -1,4 +1,4 @@
-#include "passes/fold_batchnorm.h"
+#include "passes/fusion/fold_batchnorm.h"
 
 #include "pass_test_util.h"
 
@@ -37,6 +37,10 @@ TEST(FoldBatchnorm, HandWrittenChains) {
   const std::string k = "%k = constant float32[1,4,1,1] random(8, 0.5, 2) %t = constant float32[1] [0.25] ";
   expect_only("Conv", conv(k + "%c = Conv(%x, %w) %p = Sub(%c, %k) %q = Mul(%k, %p) %y = Add(%q, %t)"));
   expect_only("Conv", conv(k + "%c = Conv(%x, %w) %p = Div(%c, %k) %y = Sub(%t, %p)"));
+}
+
+TEST(FoldBatchnorm, Negation) {
+  expect_only("Conv", conv("%k = constant float32[] [2] %c = Conv(%x, %w, %b) %p = Neg(%c) %y = Add(%p, %k)"));
 }
 
 TEST(FoldBatchnorm, ConvTransposeWithGroups) {

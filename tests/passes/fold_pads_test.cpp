@@ -1,7 +1,7 @@
-#include "passes/fold_pads.h"
+#include "passes/fusion/fold_pads.h"
 
 #include "pass_test_util.h"
-#include "passes/refresh_types.h"
+#include "passes/cleanup/refresh_types.h"
 
 namespace deepjit {
 namespace {

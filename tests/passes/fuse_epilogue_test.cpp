@@ -1,4 +1,4 @@
-#include "passes/fuse_epilogue.h"
+#include "passes/fusion/fuse_epilogue.h"
 
 #include "pass_test_util.h"
 

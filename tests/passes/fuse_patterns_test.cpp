@@ -1,4 +1,4 @@
-#include "passes/fuse_patterns.h"
+#include "passes/fusion/fuse_patterns.h"
 
 #include "pass_test_util.h"
 
@@ -81,6 +81,11 @@ TEST(FusePatterns, Gelu) {
     expect_fused(cube + tanh + "%s = Mul(%half, %r) %y = Mul(%x, %s)", "%y = Gelu(%x) {approximate=\"tanh\"}");
   }
   expect_kept("%p = Div(%x, %two) %q = Erf(%p) %r = Add(%q, %one) %s = Mul(%x, %r) %y = Mul(%s, %half)");
+}
+
+TEST(FusePatterns, Square) {
+  expect_fused("%y = Pow(%x, %two)", "%y = Mul(%x, %x)");
+  expect_kept("%y = Pow(%x, %three)");
 }
 
 TEST(FusePatterns, ReluAndClip) {

@@ -1,8 +1,8 @@
 // one_hot_to_gather and pointwise_over_gather.
 #include "pass_test_util.h"
-#include "passes/one_hot_to_gather.h"
+#include "passes/fusion/one_hot_to_gather.h"
+#include "passes/fusion/pointwise_over_gather.h"
 #include "passes/pipeline.h"
-#include "passes/pointwise_over_gather.h"
 
 namespace deepjit {
 namespace {

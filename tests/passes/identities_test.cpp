@@ -1,4 +1,4 @@
-#include "passes/identities.h"
+#include "passes/cleanup/identities.h"
 
 #include "pass_test_util.h"
 
@@ -70,6 +70,19 @@ TEST(Identities, OutputsKeepTheirNames) {
   expect_unchanged("identities", remove_identities, "graph @g(%x: float32[2]) -> (%y) { %y = Identity(%x) }");
   expect_unchanged("identities", remove_identities,
                    "graph @g(%x: float32[2]) -> (%a, %y) { %a = Neg(%x) %y = Identity(%a) }");
+}
+
+TEST(Identities, ConcatOfConcats) {
+  expect_pass("identities", remove_identities,
+              "graph @g(%x: float32[2,3], %z: float32[2,1]) -> (%y) { %a = Concat(%x, %z) {axis=1} %y = Concat(%z, %a, "
+              "%x) {axis=-1} }",
+              "graph @g(%x: float32[2,3], %z: float32[2,1]) -> (%y) { %y = Concat(%z, %x, %z, %x) {axis=-1} }");
+  // Another axis, and an inner one that is read elsewhere.
+  expect_unchanged("identities", remove_identities,
+                   "graph @g(%x: float32[2,2]) -> (%y) { %a = Concat(%x, %x) {axis=1} %y = Concat(%a, %a) {axis=0} }");
+  expect_unchanged(
+      "identities", remove_identities,
+      "graph @g(%x: float32[2,2]) -> (%a, %y) { %a = Concat(%x, %x) {axis=1} %y = Concat(%a, %x) {axis=1} }");
 }
 
 TEST(Identities, ADropoutMaskThatIsRead) {

@@ -1,4 +1,4 @@
-#include "passes/layout_nhwc.h"
+#include "passes/layout/layout_nhwc.h"
 
 #include "pass_test_util.h"
 #include "passes/pipeline.h"

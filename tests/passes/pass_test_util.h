@@ -17,7 +17,7 @@
 #include "graph/parse.h"
 #include "graph/print.h"
 #include "graph/verify.h"
-#include "passes/dead_code.h"
+#include "passes/cleanup/dead_code.h"
 #include "passes/pass.h"
 
 namespace deepjit {

@@ -1,4 +1,4 @@
-#include "passes/shape_subgraphs.h"
+#include "passes/cleanup/shape_subgraphs.h"
 
 #include "pass_test_util.h"
 

@@ -1,4 +1,4 @@
-#include "passes/transposes.h"
+#include "passes/layout/transposes.h"
 
 #include "pass_test_util.h"
 

@@ -1,4 +1,4 @@
-#include "passes/one_hot_to_gather.h"
+#include "passes/fusion/one_hot_to_gather.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "passes/pointwise_over_gather.h"
+#include "passes/fusion/pointwise_over_gather.h"
 
 #include <algorithm>
 

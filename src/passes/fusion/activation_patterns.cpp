@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "passes/edit.h"
-#include "passes/fuse_patterns.h"
-#include "passes/product.h"
+#include "passes/fusion/fuse_patterns.h"
+#include "passes/fusion/product.h"
 
 namespace deepjit {
 
@@ -194,6 +194,9 @@ Value* match_activation(Node* node) {
     if (Value* out = match_hard_swish(node, p)) return out;
     if (Value* out = match_swish(node, p)) return out;
     return match_gelu(node, p);
+  }
+  if (node->op == "Pow" && is_scalar(node->input(1), 2) && same_type(node->input(0), node->output())) {
+    return emit(node, "Mul", {node->input(0), node->input(0)}, {}, node);
   }
   if (Value* out = match_clip(node)) return out;
   return merge_clips(node);

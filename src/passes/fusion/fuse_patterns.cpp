@@ -1,4 +1,4 @@
-#include "passes/fuse_patterns.h"
+#include "passes/fusion/fuse_patterns.h"
 
 #include "passes/edit.h"
 

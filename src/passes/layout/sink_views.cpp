@@ -1,4 +1,4 @@
-#include "passes/sink_views.h"
+#include "passes/layout/sink_views.h"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
-#include "passes/fold_batchnorm.h"
+#include "passes/fusion/fold_batchnorm.h"
 
 #include <cmath>
 #include <functional>
 
 #include "base/visit.h"
 #include "graph/infer.h"
-#include "passes/channel_affine.h"
 #include "passes/edit.h"
+#include "passes/fusion/channel_affine.h"
 
 namespace deepjit {
 
@@ -107,21 +107,38 @@ bool absorb(const Linear& linear, const ChannelAffine& affine) {
   return true;
 }
 
-// Folds the single reader of the linear op's result, again and again.
-bool fold_readers(Node* node) {
-  bool changed = false;
-  for (;;) {
-    Node* reader = only_user(node->output());
-    if (reader == nullptr || reader->output() == nullptr) return changed;
-    const auto linear = as_linear(node);
-    if (!linear) return changed;
-    const auto affine = as_channel_affine(*reader, node->output(), linear->axis, linear->channels);
-    if (!affine || !replaceable(reader->output(), node->output()) || !absorb(*linear, *affine)) return changed;
-    node->origins.insert(node->origins.end(), reader->origins.begin(), reader->origins.end());
-    replace_value(reader->output(), node->output());
-    reader->graph->erase(reader);
-    changed = true;
+// The readers of the linear op's result, one after the other, as long as they are affine; composed.
+ChannelAffine collect_readers(const Linear& linear, std::vector<Node*>& readers) {
+  const auto n = static_cast<size_t>(linear.channels);
+  ChannelAffine whole{std::vector<double>(n, 1), std::vector<double>(n, 0)};
+  const Value* v = linear.node->output();
+  for (Node* reader = only_user(v); reader != nullptr; reader = only_user(v)) {
+    const auto affine = as_channel_affine(*reader, v, linear.axis, linear.channels);
+    if (!affine || (linear.node->op == "MatMul" && affine->has_shift())) break;
+    for (size_t c = 0; c < n; ++c) {
+      whole.scale[c] *= affine->scale[c];
+      whole.shift[c] = whole.shift[c] * affine->scale[c] + affine->shift[c];
+    }
+    readers.push_back(reader);
+    v = reader->output();
   }
+  return whole;
+}
+
+bool fold_readers(Node* node) {
+  if (!ranked(node->output()) || only_user(node->output()) == nullptr) return false;
+  const auto linear = as_linear(node);
+  if (!linear) return false;
+  std::vector<Node*> readers;
+  const ChannelAffine affine = collect_readers(*linear, readers);
+  if (readers.empty() || !replaceable(readers.back()->output(), node->output()) || !absorb(*linear, affine))
+    return false;
+  for (const Node* reader : readers) {
+    node->origins.insert(node->origins.end(), reader->origins.begin(), reader->origins.end());
+  }
+  replace_value(readers.back()->output(), node->output());
+  for (size_t i = readers.size(); i-- > 0;) node->graph->erase(readers[i]);
+  return true;
 }
 
 // A BatchNormalization that nothing could take becomes x * scale + shift.

@@ -1,4 +1,4 @@
-#include "passes/fold_constants.h"
+#include "passes/cleanup/fold_constants.h"
 
 #include <algorithm>
 

@@ -8,8 +8,8 @@
 #include "graph/infer.h"
 #include "passes/edit.h"
 #include "passes/evaluate_op.h"
-#include "passes/transpose_rules.h"
-#include "passes/transposes.h"
+#include "passes/layout/transpose_rules.h"
+#include "passes/layout/transposes.h"
 
 namespace deepjit {
 

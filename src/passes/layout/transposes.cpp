@@ -1,7 +1,7 @@
-#include "passes/transposes.h"
+#include "passes/layout/transposes.h"
 
 #include "passes/edit.h"
-#include "passes/permutation.h"
+#include "passes/layout/permutation.h"
 
 namespace deepjit {
 

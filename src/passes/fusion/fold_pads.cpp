@@ -1,4 +1,4 @@
-#include "passes/fold_pads.h"
+#include "passes/fusion/fold_pads.h"
 
 #include <algorithm>
 

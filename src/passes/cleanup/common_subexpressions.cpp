@@ -1,4 +1,4 @@
-#include "passes/common_subexpressions.h"
+#include "passes/cleanup/common_subexpressions.h"
 
 #include <unordered_map>
 

@@ -1,4 +1,4 @@
-#include "passes/dead_code.h"
+#include "passes/cleanup/dead_code.h"
 
 #include "ops/op.h"
 

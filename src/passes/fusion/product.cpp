@@ -1,4 +1,4 @@
-#include "passes/product.h"
+#include "passes/fusion/product.h"
 
 #include <cmath>
 

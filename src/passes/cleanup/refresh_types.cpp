@@ -1,4 +1,4 @@
-#include "passes/refresh_types.h"
+#include "passes/cleanup/refresh_types.h"
 
 #include "graph/infer.h"
 

@@ -1,8 +1,8 @@
-#include "passes/fuse_epilogue.h"
+#include "passes/fusion/fuse_epilogue.h"
 
 #include "passes/edit.h"
-#include "passes/epilogue_entries.h"
-#include "passes/permutation.h"
+#include "passes/fusion/epilogue_entries.h"
+#include "passes/layout/permutation.h"
 
 namespace deepjit {
 

@@ -1,4 +1,4 @@
-#include "passes/transpose_rules.h"
+#include "passes/layout/transpose_rules.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "passes/identities.h"
+#include "passes/cleanup/identities.h"
 
 #include <algorithm>
 #include <limits>
@@ -145,11 +145,34 @@ Value* equal_input(const Node& node) {
   return found != nullptr && (same_type(found, node.output()) || node.op == "Identity") ? found : nullptr;
 }
 
+// A Concat whose operand is a Concat along the same axis takes its operands.
+bool flatten_concat(Node* node) {
+  if (node->op != "Concat" || !ranked(node->output())) return false;
+  const int rank = node->output()->type.shape.rank();
+  const auto axis_of = [&](const Node* n) { return normalize_axis(n->attrs.get_int("axis", 0), rank); };
+  std::vector<Value*> operands;
+  for (Value* v : node->inputs) {
+    const Node* inner = producer_of(v, "Concat");
+    const bool same = inner != nullptr && only_user(v) == node && axis_of(inner) == axis_of(node);
+    if (same) {
+      operands.insert(operands.end(), inner->inputs.begin(), inner->inputs.end());
+    } else {
+      operands.push_back(v);
+    }
+  }
+  if (operands.size() == node->inputs.size() && operands == node->inputs) return false;
+  Graph& graph = *node->graph;
+  graph.clear_inputs(node);
+  for (Value* v : operands) graph.add_input_to(node, v);
+  return true;
+}
+
 }  // namespace
 
 bool remove_identities(Graph& graph) {
   bool changed = false;
   for (Node* node : graph.snapshot()) {
+    changed = flatten_concat(node) || changed;
     if (!node->bodies.empty() || node->output() == nullptr || node->inputs.empty()) continue;
     Value* same = equal_input(*node);
     if (same == nullptr || !replaceable(node->output(), same)) continue;

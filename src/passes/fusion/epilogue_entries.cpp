@@ -1,4 +1,4 @@
-#include "passes/epilogue_entries.h"
+#include "passes/fusion/epilogue_entries.h"
 
 #include <charconv>
 #include <cmath>
@@ -26,6 +26,7 @@ std::optional<EpilogueEntry> unary(const Node& node) {
   for (const char* plain : {"Relu", "Sigmoid", "Tanh", "Exp", "Abs", "Sqrt", "HardSwish", "Softplus"}) {
     if (op == plain) return EpilogueEntry{op};
   }
+  if (op == "Neg") return EpilogueEntry{call("Linear", -1, 0)};
   if (op == "Gelu") return EpilogueEntry{attrs.get_string("approximate", "none") == "tanh" ? "GeluTanh" : "Gelu"};
   if (op == "LeakyRelu") return EpilogueEntry{call(op, attrs.get_float("alpha", 0.01f))};
   if (op == "Elu") return EpilogueEntry{call(op, attrs.get_float("alpha", 1.0f))};

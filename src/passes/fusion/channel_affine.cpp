@@ -1,4 +1,4 @@
-#include "passes/channel_affine.h"
+#include "passes/fusion/channel_affine.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,12 +63,13 @@ std::optional<ChannelAffine> as_channel_affine(const Node& node, const Value* x,
   if (node.op == "BatchNormalization") {
     return node.input(0) == x && axis == 1 ? batch_normalization(node, channels) : std::nullopt;
   }
+  const auto n = static_cast<size_t>(channels);
+  if (node.op == "Neg") return ChannelAffine{std::vector<double>(n, -1), std::vector<double>(n, 0)};
   const bool known = node.op == "Mul" || node.op == "Add" || node.op == "Sub" || node.op == "Div";
   if (!known || (node.input(0) == x) == (node.input(1) == x)) return std::nullopt;
   const bool first = node.input(0) == x;
   auto constant = per_channel(node.input(first ? 1 : 0), x->type.shape.rank(), axis, channels);
   if (!constant || (node.op == "Div" && !first)) return std::nullopt;
-  const auto n = static_cast<size_t>(channels);
   ChannelAffine out{std::vector<double>(n, 1), std::vector<double>(n, 0)};
   for (size_t c = 0; c < n; ++c) {
     const double k = (*constant)[c];

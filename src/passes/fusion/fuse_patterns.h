@@ -1,5 +1,5 @@
 // Recognises ops written out by smaller ones: HardSwish, Swish, Gelu (erf and tanh forms), Relu and Clip
-// from Max and Min, LayerNormalization over the last axis, and Softmax.
+// from Max and Min, a square, LayerNormalization over the last axis, and Softmax.
 //
 // A pattern is taken only when the result has the type and shape of the input, so that a constant of higher
 // rank or a broadcast inside stays what it is. NaN and infinities give what the written-out form gives.

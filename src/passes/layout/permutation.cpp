@@ -1,4 +1,4 @@
-#include "passes/permutation.h"
+#include "passes/layout/permutation.h"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "passes/edit.h"
-#include "passes/fuse_patterns.h"
-#include "passes/product.h"
+#include "passes/fusion/fuse_patterns.h"
+#include "passes/fusion/product.h"
 
 namespace deepjit {
 

@@ -1,7 +1,7 @@
 // Which ops work the same on transposed tensors, and what has to change in them. Part of transposes.
 #pragma once
 
-#include "passes/permutation.h"
+#include "passes/layout/permutation.h"
 
 namespace deepjit {
 
