@@ -132,10 +132,11 @@ std::unique_ptr<PrimitiveKernel> make_binary(const StepShape& shape, const Tacti
 
 // Relu, Clip, HardSigmoid, Exp, Min and Max are missing on purpose: oneDNN's lose a NaN.
 Family eltwise_family() {
-  return {{"Sigmoid", "Tanh", "Log", "Sqrt", "Abs", "HardSwish", "Elu", "LeakyRelu", "Gelu", "Swish", "Softplus",
-           "Mish", "Round"},
-          eltwise_variants,
-          make_eltwise};
+  // Not Log: near 1 it loses relative accuracy that the reference keeps.
+  return {
+      {"Sigmoid", "Tanh", "Sqrt", "Abs", "HardSwish", "Elu", "LeakyRelu", "Gelu", "Swish", "Softplus", "Mish", "Round"},
+      eltwise_variants,
+      make_eltwise};
 }
 
 Family binary_family() { return {{"Add", "Sub", "Mul", "Div"}, binary_variants, make_binary}; }
