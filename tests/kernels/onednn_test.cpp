@@ -144,7 +144,7 @@ TEST(OnednnEltwise, OneInput) {
        {"Sigmoid", "Tanh", "Abs", "HardSwish", "Elu", "LeakyRelu", "Gelu", "Swish", "Softplus", "Mish", "Round"}) {
     if (op_registry().find(op) != nullptr) check_offered({op, {}, {x}}, 1e-5);
   }
-  for (const char* op : {"Log", "Sqrt"}) check_offered({op, {}, {positive}}, 1e-5);
+  check_offered({"Sqrt", {}, {positive}}, 1e-5);
   check_offered({"Gelu", {{"approximate", std::string("tanh")}}, {x}}, 1e-5);
 }
 
