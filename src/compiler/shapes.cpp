@@ -66,7 +66,7 @@ namespace {
 const std::vector<std::vector<int64_t>>& guesses(int rank) {
   static const std::vector<std::vector<int64_t>> image = {{1, 3, 224, 224}, {1, 3, 48, 320}, {1, 3, 640, 640},
                                                           {1, 1, 32, 32},   {1, 3, 80, 160}, {1, 16, 64, 64}};
-  static const std::vector<std::vector<int64_t>> sequence = {{1, 128, 64}, {1, 100, 80}, {2, 1, 128}, {1, 1, 1}};
+  static const std::vector<std::vector<int64_t>> sequence = {{1, 128, 64}, {2, 1, 128}, {1, 100, 80}, {1, 1, 1}};
   static const std::vector<std::vector<int64_t>> flat = {{1, 128}, {1, 512}, {1, 1}};
   static const std::vector<std::vector<int64_t>> vector = {{16}, {1}, {128}};
   static const std::vector<std::vector<int64_t>> other = {{}};
@@ -125,39 +125,46 @@ std::vector<InputShapes> candidate_shapes(const Program& program, Which which, b
   return trials;
 }
 
-Probe probe(const Program& program, Which which, int threads, bool* guessed) {
-  const ProgramInfo info(program);
+namespace {
+
+// Binds at one trial's shapes. Steps that were reached before a failure, or in branches that fit, count.
+Probe try_shapes(const Program& program, const ProgramInfo& info, const InputShapes& shapes, int threads) {
   Probe result;
-  for (const InputShapes& shapes : candidate_shapes(program, which, guessed)) {
-    BindRequest request;
-    request.threads = threads;
-    request.make_kernels = false;
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      request.inputs.emplace_back(program.inputs[i].buffer, shapes[i]);
-    }
-    std::vector<TuneTask> tasks;
-    std::set<int32_t> seen;
-    request.visitor = [&](const Step& step, const StepShape& shape) {
-      const auto index = static_cast<int32_t>(&step - program.steps.data());
-      if (!seen.insert(index).second) return;
-      TuneTask task{index, shape.inputs, shape.outputs, {}};
-      for (const Tensor* constant : shape.constants) task.constants.push_back(constant ? *constant : Tensor());
-      tasks.push_back(std::move(task));
-    };
-    try {
-      const std::unique_ptr<Binding> binding = bind(info, request);
-      result.tasks = std::move(tasks);
-      result.shapes = shapes;
-      result.arena_bytes = binding->arena_bytes;
-      result.arena_lower_bound = binding->arena_lower_bound;
-      result.failure.clear();
-      return result;
-    } catch (const Error& e) {
-      if (result.failure.empty()) result.failure = e.message();
-      if (tasks.size() > result.tasks.size()) result.tasks = std::move(tasks);  // better than nothing
-    }
+  result.shapes = shapes;
+  BindRequest request;
+  request.threads = threads;
+  request.make_kernels = false;
+  for (size_t i = 0; i < shapes.size(); ++i) request.inputs.emplace_back(program.inputs[i].buffer, shapes[i]);
+  std::set<int32_t> seen;
+  request.visitor = [&](const Step& step, const StepShape& shape) {
+    const auto index = static_cast<int32_t>(&step - program.steps.data());
+    if (!seen.insert(index).second) return;
+    TuneTask task{index, shape.inputs, shape.outputs, {}};
+    for (const Tensor* constant : shape.constants) task.constants.push_back(constant ? *constant : Tensor());
+    result.tasks.push_back(std::move(task));
+  };
+  try {
+    const std::unique_ptr<Binding> binding = bind(info, request);
+    result.arena_bytes = binding->arena_bytes;
+    result.arena_lower_bound = binding->arena_lower_bound;
+  } catch (const Error& e) {
+    result.failure = e.message();
   }
   return result;
+}
+
+}  // namespace
+
+Probe probe(const Program& program, Which which, int threads, bool* guessed) {
+  const ProgramInfo info(program);
+  std::optional<Probe> best;
+  for (const InputShapes& shapes : candidate_shapes(program, which, guessed)) {
+    Probe trial = try_shapes(program, info, shapes, threads);
+    const bool fits = trial.failure.empty();
+    if (best && best->failure.empty() && !fits) continue;
+    if (!best || (fits && !best->failure.empty()) || trial.tasks.size() > best->tasks.size()) best = std::move(trial);
+  }
+  return std::move(*best);
 }
 
 }  // namespace deepjit

@@ -24,13 +24,14 @@ using InputShapes = std::vector<TensorDesc>;
 // several trials in order of likelihood. `guessed` tells whether any dim was a guess.
 std::vector<InputShapes> candidate_shapes(const Program& program, Which which, bool* guessed);
 
-// Binds `program` at the first trial that fits and collects one task a step; empty when none fits.
+// Binds `program` at each trial and keeps the one that fits and reaches most steps: one task a step. When none
+// fits, `failure` says why the best one does not, and the steps that it reached are there all the same.
 struct Probe {
   std::vector<TuneTask> tasks;
   InputShapes shapes;
   size_t arena_bytes = 0;
   size_t arena_lower_bound = 0;
-  std::string failure;  // why no trial fitted
+  std::string failure;
 };
 Probe probe(const Program& program, Which which, int threads, bool* guessed);
 
