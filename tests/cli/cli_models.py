@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
