@@ -210,7 +210,7 @@ int BenchVerb::run() {
     return 0;
   }
   std::string shape_line;
-  for (const auto& [name, text] : shape_of) shape_line += fmt::format("  {}={}", name, text);
+  for (const auto& [name, text] : shape_of) shape_line += fmt::format("  {}={}", name, text.empty() ? "scalar" : text);
   fmt::print("model       {}\nshapes    {}\n", model, shape_line.empty() ? "  none" : shape_line);
   fmt::print("setup       {} contexts, {} threads each, {} runs{}\n", contexts, measured.threads, measured.us.size(),
              cold ? ", cold caches" : "");

@@ -22,7 +22,18 @@ bool digits(const std::string& text) {
 bool generated(const std::string& value, InputSpec& spec) {
   using Kind = InputSpec::Kind;
   if (value == "zeros" || value == "ones") {
-    spec.kind = value == "zeros" ? Kind::ZEROS : Kind::ONES;
+    spec.kind = Kind::FILL;
+    spec.fill = value == "ones" ? 1 : 0;
+    return true;
+  }
+  if (value.rfind("value:", 0) == 0) {
+    const std::string number = value.substr(6);
+    char* end = nullptr;
+    spec.kind = Kind::FILL;
+    spec.fill = std::strtod(number.c_str(), &end);
+    if (number.empty() || *end != '\0' || std::abs(spec.fill) >= 0x1p63) {
+      throw Error(Code::ARGUMENT, "\"" + value + "\" needs a number", "write it like value:0.5");
+    }
     return true;
   }
   if (value == "random") return true;
@@ -50,11 +61,11 @@ InputSpec parse_input(const std::string& text) {
   const size_t at = text.find('=');
   if (at == 0 || at == std::string::npos) {
     throw Error(Code::ARGUMENT, "input \"" + text + "\" is not understood",
-                "write NAME=FILE.npy, NAME=random:SEED, NAME=zeros or NAME=ones");
+                "write NAME=FILE.npy, NAME=random:SEED, NAME=zeros, NAME=ones or NAME=value:V");
   }
   throw Error(Code::FILE_NOT_FOUND,
               "cannot open \"" + text.substr(at + 1) + "\" for input \"" + text.substr(0, at) + "\"",
-              "give a .npy file, random:SEED, zeros or ones");
+              "give a .npy file, random:SEED, zeros, ones or value:V");
 }
 
 class Random {
@@ -121,7 +132,7 @@ Tensor generate(const TensorDesc& desc, const InputSpec& spec) {
   Tensor t(desc.dtype, desc.dims);
   Random random(spec.seed);
   for (int64_t i = 0; i < t.count(); ++i) {
-    double value = spec.kind == InputSpec::Kind::ONES ? 1 : 0;
+    double value = spec.fill;
     if (spec.kind == InputSpec::Kind::RANDOM) {
       value = is_float(desc.dtype) ? random.normal() : static_cast<double>(random_integer(desc.dtype, random));
     }

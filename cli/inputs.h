@@ -11,14 +11,15 @@
 namespace deepjit::cli {
 
 struct InputSpec {
-  enum class Kind { RANDOM, ZEROS, ONES, FILE } kind = Kind::RANDOM;
+  enum class Kind { RANDOM, FILL, FILE } kind = Kind::RANDOM;
   std::string name;
   uint64_t seed = 0;
+  double fill = 0;
   Tensor tensor;  // of a FILE
 };
 
 constexpr const char* kInputDoc =
-    "what to feed an input: NAME=FILE.npy, NAME=random:SEED, NAME=zeros or NAME=ones; repeatable";
+    "what to feed an input: NAME=FILE.npy, NAME=random:SEED, NAME=zeros, NAME=ones or NAME=value:V; repeatable";
 constexpr const char* kShapesDoc = "the shape of an input, such as x=1x3x224x224; repeatable";
 
 // Parses NAME=FILE.npy and so on, and reads the files. Throws ARGUMENT, FILE_NOT_FOUND.

@@ -176,6 +176,7 @@ def test_made_up_inputs(cli, identity, tmp_path):
 
     assert run("zeros").shape == (200, 50) and not run("zeros").any()
     assert (run("ones") == 1).all()
+    assert (run("value:-2.5") == -2.5).all()
     one = run("random:1")
     assert abs(one.mean()) < 0.05 and abs(one.std() - 1) < 0.05
     np.testing.assert_array_equal(one, run("random:1"))
@@ -306,6 +307,7 @@ def test_missing_files(cli, mlp, tmp_path):
         ["build", "mlp.onnx", "--precision", "fp12"],
         ["run", "mlp.onnx", "-i", "x"],
         ["run", "mlp.onnx", "-i", "x=random:abc"],
+        ["run", "mlp.onnx", "-i", "x=value:abc"],
         ["run", "mlp.onnx", "-i", "x=ones", "-i", "x=zeros"],
         ["run", "mlp.onnx", "-i", "x=ones", "--shapes", "x=1x8:2x8:3x8"],
         ["bench", "mlp.onnx", "--contexts", "0"],
