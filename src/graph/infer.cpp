@@ -49,8 +49,22 @@ Shape merge(Graph& graph, const Shape& a, const Shape& b) {
   return Shape(std::move(dims));
 }
 
+// A branch that contradicts shapes learnt since it was typed is one that these shapes never take: it keeps
+// the types it has.
+void infer_branch(Graph& branch) {
+  try {
+    infer_types(branch);
+  } catch (const Error&) {
+    bool typed = true;
+    for_each_graph(branch, [&](Graph& graph) {
+      graph.for_each_value([&](const Value* value) { typed = typed && value->type.dtype != DType::UNDEFINED; });
+    });
+    if (!typed) throw;
+  }
+}
+
 void infer_if(Node& node) {
-  for (const auto& body : node.bodies) infer_types(*body);
+  for (const auto& body : node.bodies) infer_branch(*body);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& a = node.bodies[0]->outputs[i]->type;
     const TensorType& b = node.bodies[1]->outputs[i]->type;

@@ -227,6 +227,33 @@ def test_bench_prints_a_table(cli, mlp):
         assert word in text
 
 
+def test_a_branch_that_the_given_shape_rules_out_does_no_harm(cli, tmp_path):
+    """The else branch needs 3 columns, the then branch takes any: with 4 columns only the then branch can run."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "M"])
+    way = helper.make_tensor_value_info("way", TensorProto.BOOL, [])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("t", "e")]
+    then_branch = helper.make_graph([helper.make_node("Relu", ["x"], ["t"])], "then", [], outputs[:1])
+    always = helper.make_node("Identity", ["e1"], ["e"])
+    inner = [
+        helper.make_node("If", ["true"], ["e1"], then_branch=helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["e2"])], "inner", [],
+            [helper.make_tensor_value_info("e2", TensorProto.FLOAT, None)]),
+            else_branch=helper.make_graph(
+            [helper.make_node("Identity", ["x"], ["e3"])], "inner_else", [],
+            [helper.make_tensor_value_info("e3", TensorProto.FLOAT, None)])),
+        always,
+    ]  # fmt: skip
+    else_branch = helper.make_graph(inner, "else", [], outputs[1:])
+    node = helper.make_node("If", ["way"], ["y"], then_branch=then_branch, else_branch=else_branch)
+    weights = {"w": np.ones((3, 2), dtype=np.float32), "true": np.array(True)}
+    save(tmp_path / "ways.onnx", [node], [x, way], [result], weights)
+    result = ok(cli("run", "ways.onnx", "-i", "x=value:-1", "-i", "way=ones", "--shapes", "x=2x4", "--json")).json
+    assert result["outputs"][0]["shape"] == [2, 4] and result["outputs"][0]["max"] == 0
+    result = ok(cli("run", "ways.onnx", "-i", "x=ones", "-i", "way=zeros", "--shapes", "x=2x3", "--json")).json
+    assert result["outputs"][0]["shape"] == [2, 2] and result["outputs"][0]["min"] == 3
+
+
 # ---- inspect
 
 
