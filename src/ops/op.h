@@ -117,27 +117,31 @@ const OpRegistry& op_registry();
 const OpDef& find_op(std::string_view name);
 
 // The families, one a file. Each adds its ops.
-void add_math_ops(OpRegistry& registry);        // math.cpp: unary and binary arithmetic, comparison, logic, bits
-void add_activation_ops(OpRegistry& registry);  // activation.cpp: Relu, Sigmoid, Gelu, HardSwish, PRelu, Clip ...
-void add_cast_ops(OpRegistry& registry);        // cast.cpp: Cast, CastLike, BitCast
+void add_math_ops(OpRegistry& registry);  // pointwise/math.cpp: unary and binary arithmetic, comparison, logic, bits
+void add_activation_ops(
+    OpRegistry& registry);                // pointwise/activation.cpp: Relu, Sigmoid, Gelu, HardSwish, PRelu, Clip ...
+void add_cast_ops(OpRegistry& registry);  // pointwise/cast.cpp: Cast, CastLike, BitCast
 void add_quantize_ops(
-    OpRegistry& registry);  // quantize.cpp: QuantizeLinear, DequantizeLinear, Dynamic..., QLinear*, *Integer
-void add_random_ops(OpRegistry& registry);    // random.cpp
-void add_view_ops(OpRegistry& registry);      // view.cpp: Reshape, Squeeze, Unsqueeze, Flatten, Identity, Shape, Size
-void add_movement_ops(OpRegistry& registry);  // movement.cpp: Transpose, Slice, Concat, Split, Pad, Tile, Expand ...
-void add_index_ops(OpRegistry& registry);     // index.cpp: Gather*, Scatter*, OneHot, NonZero, Compress, Unique ...
-void add_generate_ops(OpRegistry& registry);  // generate.cpp: Constant, ConstantOfShape, Range, EyeLike, Trilu, windows
-void add_sort_ops(OpRegistry& registry);      // sort.cpp: TopK, ArgMax, ArgMin, CumSum, NonMaxSuppression
-void add_reduce_ops(OpRegistry& registry);    // reduce.cpp
-void add_matmul_ops(OpRegistry& registry);    // matmul.cpp: MatMul, Gemm, Einsum, deepjit.MatMul, Det
-void add_conv_ops(OpRegistry& registry);      // conv.cpp: Conv, ConvTranspose, deepjit.Conv, DeformConv, Col2Im
-void add_pool_ops(OpRegistry& registry);      // pool.cpp
-void add_norm_ops(OpRegistry& registry);      // norm.cpp: BatchNormalization, LayerNormalization, Softmax, LRN ...
-void add_rnn_ops(OpRegistry& registry);       // rnn.cpp: RNN, GRU, LSTM
-void add_image_ops(OpRegistry& registry);     // image.cpp: Resize, GridSample, RoiAlign, AffineGrid, DepthToSpace ...
-void add_attention_ops(OpRegistry& registry);  // attention.cpp: Attention, RotaryEmbedding, TensorScatter
-void add_signal_ops(OpRegistry& registry);     // signal.cpp: DFT, STFT, MelWeightMatrix
-void add_loss_ops(OpRegistry& registry);       // loss.cpp: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+    OpRegistry& registry);  // pointwise/quantize.cpp: QuantizeLinear, DequantizeLinear, Dynamic..., QLinear*, *Integer
+void add_random_ops(OpRegistry& registry);  // pointwise/random.cpp
+void add_view_ops(OpRegistry& registry);  // shape/view.cpp: Reshape, Squeeze, Unsqueeze, Flatten, Identity, Shape, Size
+void add_movement_ops(
+    OpRegistry& registry);                 // shape/movement.cpp: Transpose, Slice, Concat, Split, Pad, Tile, Expand ...
+void add_index_ops(OpRegistry& registry);  // index/index.cpp: Gather*, Scatter*, OneHot, NonZero, Compress, Unique ...
+void add_generate_ops(
+    OpRegistry& registry);  // shape/generate.cpp: Constant, ConstantOfShape, Range, EyeLike, Trilu, windows
+void add_sort_ops(OpRegistry& registry);    // index/sort.cpp: TopK, ArgMax, ArgMin, CumSum, NonMaxSuppression
+void add_reduce_ops(OpRegistry& registry);  // reduce/reduce.cpp
+void add_matmul_ops(OpRegistry& registry);  // linear/matmul.cpp: MatMul, Gemm, Einsum, deepjit.MatMul, Det
+void add_conv_ops(OpRegistry& registry);    // linear/conv.cpp: Conv, ConvTranspose, deepjit.Conv, DeformConv, Col2Im
+void add_pool_ops(OpRegistry& registry);    // nn/pool.cpp
+void add_norm_ops(OpRegistry& registry);    // nn/norm.cpp: BatchNormalization, LayerNormalization, Softmax, LRN ...
+void add_rnn_ops(OpRegistry& registry);     // nn/rnn.cpp: RNN, GRU, LSTM
+void add_image_ops(
+    OpRegistry& registry);  // signal/image.cpp: Resize, GridSample, RoiAlign, AffineGrid, DepthToSpace ...
+void add_attention_ops(OpRegistry& registry);  // nn/attention.cpp: Attention, RotaryEmbedding, TensorScatter
+void add_signal_ops(OpRegistry& registry);     // signal/signal.cpp: DFT, STFT, MelWeightMatrix
+void add_loss_ops(OpRegistry& registry);       // nn/loss.cpp: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 void add_control_ops(OpRegistry& registry);    // control.cpp: If, Loop, Scan: arity only, the runtime runs them
 
 }  // namespace deepjit

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "op_test_util.h"
-#include "ops/conv_shape.h"
+#include "ops/linear/conv_shape.h"
 
 namespace deepjit {
 

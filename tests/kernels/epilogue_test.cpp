@@ -1,4 +1,4 @@
-#include "ops/epilogue.h"
+#include "ops/linear/epilogue.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "op_test_util.h"
-#include "ops/gemm.h"
+#include "ops/linear/gemm.h"
 
 namespace deepjit {
 

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "op_test_util.h"
-#include "ops/fft.h"
+#include "ops/signal/fft.h"
 
 namespace deepjit {
 

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "op_test_util.h"
-#include "ops/movement.h"
+#include "ops/shape/movement.h"
 
 namespace deepjit {
 

@@ -1,7 +1,7 @@
 // MaxPool, AveragePool, GlobalAveragePool and GlobalMaxPool in both layouts.
 #include "kernels/onednn/families.h"
 #include "kernels/onednn/layout.h"
-#include "ops/conv_shape.h"
+#include "ops/linear/conv_shape.h"
 
 namespace deepjit::onednn {
 

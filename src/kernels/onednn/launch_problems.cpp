@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernels/onednn/problems.h"
-#include "ops/conv_shape.h"
+#include "ops/linear/conv_shape.h"
 
 namespace deepjit::onednn {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "kernels/onednn/primitive_kernel.h"
-#include "ops/epilogue.h"
+#include "ops/linear/epilogue.h"
 
 namespace deepjit::onednn {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/epilogue.h"
+#include "ops/linear/epilogue.h"
 #include "passes/edit.h"
 
 namespace deepjit {
