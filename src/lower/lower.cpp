@@ -27,6 +27,10 @@ class Lowering {
   int32_t buffer(const Value* value) {
     if (value == nullptr) return -1;
     const auto [it, fresh] = numbers_.emplace(value, static_cast<int32_t>(program_.buffers.size()));
+    if (fresh && value->type.dtype == DType::STRING && !value->is_constant()) {
+      throw Error(Code::TYPE, "value \"" + value->name + "\": string tensors cannot be computed yet",
+                  "split the model so that text is handled outside");
+    }
     if (fresh) program_.buffers.push_back({value->name, value->type, value->is_constant(), value->constant});
     return it->second;
   }

@@ -57,10 +57,11 @@ double pair_error(double got, double want, double scale) {
   return std::abs(got - want) / scale;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+// The value that `share` of the values do not exceed.
+double quantile(std::vector<double> values, double share) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 }  // namespace
@@ -147,10 +148,8 @@ std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& k
   std::vector<Timing> timings;
   for (const std::vector<double>& s : samples) {
     Timing t;
-    t.centre_us = median(s);
-    std::vector<double> deviations;
-    for (double v : s) deviations.push_back(std::abs(v - t.centre_us));
-    t.spread_us = median(deviations);
+    t.centre_us = quantile(s, 0.25);
+    t.spread_us = quantile(s, 0.5) - t.centre_us;
     timings.push_back(t);
   }
   return timings;

@@ -31,8 +31,8 @@ class Workbench {
 };
 
 struct Timing {
-  double centre_us = 0;  // median
-  double spread_us = 0;  // median absolute deviation
+  double centre_us = 0;  // lower quartile: other work on the machine only ever adds time
+  double spread_us = 0;  // from there to the median
 };
 
 // Times all kernels in interleaved rounds. A kernel that is far slower than the best is measured once.
