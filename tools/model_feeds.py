@@ -27,6 +27,25 @@ def image(input_name: str, shape: tuple[int, ...], scale: float = 1.0) -> Callab
     return make
 
 
+def page(input_name: str, shape: tuple[int, int, int, int]) -> Callable[[np.random.Generator], Feeds]:
+    """A light page with rows of dark strokes, much like text, as the text detector wants it: values in [-1, 1]."""
+
+    def make(rng: np.random.Generator) -> Feeds:
+        x = 0.9 + 0.05 * rng.standard_normal(shape)
+        height, width = shape[2:]
+        for top in range(16, height - 40, 56):
+            left = 12 + int(rng.integers(0, 24))
+            while left < width - 40:
+                for _ in range(2):  # an upright and a level stroke in each letter's box
+                    h, w = (22, 4) if rng.random() < 0.5 else (4, 12)
+                    y, start = top + int(rng.integers(0, 26 - h)), left + int(rng.integers(0, 16 - w))
+                    x[:, :, y : y + h, start : start + w] = -0.8
+                left += 16 if rng.random() < 0.85 else 30
+        return {input_name: x.astype(np.float32)}
+
+    return make
+
+
 def file_bytes(rng: np.random.Generator) -> Feeds:
     """Two files: one that fills magika's window and a short one padded with its padding token, 256."""
     data = rng.integers(0, 256, (2, 2048), dtype=np.int32)
@@ -84,8 +103,8 @@ def vad_range(rate: int) -> dict[str, tuple]:
 VAD_FEEDBACK = {"stateN": "state"}
 
 CASES = [
-    Case("ppocr_det_320", "ppocr_det", image("x", (1, 3, 320, 320)), DET_RANGE),
-    Case("ppocr_det_640", "ppocr_det", image("x", (1, 3, 640, 640)), DET_RANGE),
+    Case("ppocr_det_320", "ppocr_det", page("x", (1, 3, 320, 320)), DET_RANGE),
+    Case("ppocr_det_640", "ppocr_det", page("x", (1, 3, 640, 640)), DET_RANGE),
     Case("ppocr_rec_48x320", "ppocr_rec", image("x", (1, 3, 48, 320), 0.5), REC_RANGE),
     Case("ppocr_cls", "ppocr_cls", image("x", (1, 3, 48, 192), 0.5), CLS_RANGE),
     Case("open_nsfw", "open_nsfw", image("input_0", (1, 224, 224, 3), 60.0), NSFW_RANGE),

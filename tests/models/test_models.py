@@ -1,6 +1,7 @@
 """Real models give what ONNX Runtime gives, for every shape of one engine, step after step, and after a reload.
 
-Needs the model files of tools/fetch_models.py. The tolerance is relative to the largest magnitude of each output.
+Needs the model files of tools/fetch_models.py. The tolerance is relative to the largest magnitude of each output, plus
+what ONNX Runtime's own sigmoid and tanh lose: it gives 8.9e-8 or 2.1e-7, by its optimization level, where 7.3e-8 is right.
 """
 
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from model_feeds import image
 
 TOLERANCE = 1e-4
+RESOLUTION = 2e-7
 
 
 def reference(name: str) -> onnxruntime.InferenceSession:
@@ -36,8 +38,8 @@ def assert_close(got: dict, want: dict, what: str):
         assert np.isfinite(actual).all(), f"{what}: {name} has values that are not finite"
         scale = np.abs(expected).max()
         assert scale > 0, f"{what}: {name} is all zeros, the test says nothing"
-        error = np.abs(actual - expected).max() / scale
-        assert error <= TOLERANCE, f"{what}: {name} is off by {error:.2e} of its scale {scale:.3g}"
+        error = np.abs(actual - expected).max()
+        assert error <= TOLERANCE * scale + RESOLUTION, f"{what}: {name} is off by {error:.2e}, its scale is {scale:.3g}"
 
 
 def assert_same_class(actual: np.ndarray, expected: np.ndarray):
@@ -64,7 +66,7 @@ def check_shapes(name: str, ranges: dict, makers: list, classes: str | None = No
 
 def test_text_detection_three_sizes():
     sizes = [(320, 320), (640, 480), (96, 608)]
-    check_shapes("ppocr_det", model_feeds.DET_RANGE, [image("x", (1, 3, *s)) for s in sizes])
+    check_shapes("ppocr_det", model_feeds.DET_RANGE, [model_feeds.page("x", (1, 3, *s)) for s in sizes])
 
 
 def test_text_recognition_three_widths():

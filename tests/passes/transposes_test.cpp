@@ -102,5 +102,9 @@ TEST(Transposes, AnOutputKeepsItsOrderAndName) {
   expect_same_results(*parse_graph(text), *graph);
 }
 
+TEST(Transposes, UnknownRankIsLeftAlone) {
+  expect_kept("graph @g(%x: float32[*]) -> (%y) { %t = Transpose(%x) {perm=[1,0]} %y = Relu(%t) }");
+}
+
 }  // namespace
 }  // namespace deepjit

@@ -41,6 +41,12 @@ class Groups {
 
 int rank_of(const Node* node) { return node->output()->type.shape.rank(); }
 
+// The Transpose that makes v; nullptr also where nobody knows the rank of what it turns.
+Node* transpose_before(const Value* v) {
+  Node* node = producer_of(v, "Transpose");
+  return node != nullptr && ranked(node->input(0)) ? node : nullptr;
+}
+
 void complete(Region& region) {
   std::set<const Value*> seen;
   for (Node* node : region.nodes) {
@@ -104,7 +110,7 @@ double saved_bytes(const Region& region, const Permutation& p) {
   double then = 0;
   for (const Value* v : region.inputs) {
     if (v->is_constant()) continue;
-    const Node* transpose = producer_of(v, "Transpose");
+    const Node* transpose = transpose_before(v);
     const bool dies = transpose != nullptr && only_read_inside(v, region);
     if (dies) now += bytes_of(transpose->input(0), perm_of(*transpose));
     if (transpose != nullptr) {
@@ -142,7 +148,7 @@ bool is_fusing(const std::string& op) {
 // Turning moves a Transpose away from an op that can take the region's nodes into its epilogue.
 bool frees_fusion(const Region& region, const Permutation& p) {
   for (const Value* v : region.inputs) {
-    const Node* transpose = producer_of(v, "Transpose");
+    const Node* transpose = transpose_before(v);
     if (transpose == nullptr || !(perm_of(*transpose) == p) || !only_read_inside(v, region)) continue;
     const Value* x = transpose->input(0);
     if (x->producer != nullptr && is_fusing(x->producer->op) && only_user(x) != nullptr) return true;
@@ -153,7 +159,7 @@ bool frees_fusion(const Region& region, const Permutation& p) {
 std::set<Permutation> candidates(const Region& region) {
   std::set<Permutation> out;
   for (const Value* v : region.inputs) {
-    if (const Node* t = producer_of(v, "Transpose")) out.insert(perm_of(*t));
+    if (const Node* t = transpose_before(v)) out.insert(perm_of(*t));
   }
   for (const Value* v : region.results) {
     for (const Node* user : v->users) {
@@ -221,7 +227,7 @@ void turn(const Region& region, const Permutation& p) {
       Value* v = node->inputs[i];
       if (v->producer != nullptr && region.contains(v->producer)) continue;
       Value*& to = turned[v];
-      const Node* transpose = producer_of(v, "Transpose");
+      const Node* transpose = transpose_before(v);
       if (to == nullptr && v->is_constant()) to = emit_constant(node, turn_constant(v->constant, back), v->name);
       if (to == nullptr && transpose != nullptr && perm_of(*transpose) == p) to = transpose->input(0);
       if (to == nullptr) to = make_transpose(node, v, back, node);
