@@ -147,6 +147,16 @@ nb::dict report_of(const Engine& engine) {
   nb::dict result;
   result["seconds"] = report.seconds;
   result["stages"] = stages;
+  nb::list passes;
+  for (const auto& pass : report.passes) {
+    nb::dict entry;
+    entry["name"] = pass.name;
+    entry["changed"] = pass.changed;
+    entry["nodes_removed"] = pass.nodes_removed;
+    entry["seconds"] = pass.seconds;
+    passes.append(entry);
+  }
+  result["passes"] = passes;
   result["nodes_before"] = report.nodes_before;
   result["nodes_after"] = report.nodes_after;
   result["tuning"] = tuning;

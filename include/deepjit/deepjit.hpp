@@ -142,7 +142,15 @@ struct BuildReport {
     std::string name;
     double seconds = 0;
   };
+  // One pass over the graph; disabling it by this name must not change any result.
+  struct Pass {
+    std::string name;
+    int changed = 0;        // runs that changed the graph
+    int nodes_removed = 0;  // negative: added
+    double seconds = 0;
+  };
   std::vector<Stage> stages;
+  std::vector<Pass> passes;
   double seconds = 0;
   int nodes_before = 0, nodes_after = 0;  // of the graph, around the passes
   size_t steps_measured = 0;              // distinct steps that were timed

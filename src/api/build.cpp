@@ -107,6 +107,7 @@ BuildReport to_public(const internal::BuildReport& report) {
   BuildReport out;
   for (const StageTime& stage : report.stages) out.stages.push_back({stage.stage, stage.seconds});
   out.seconds = report.seconds;
+  for (const PassStat& p : report.passes.passes) out.passes.push_back({p.name, p.changed, p.nodes_removed, p.seconds});
   out.nodes_before = report.passes.nodes_before;
   out.nodes_after = report.passes.nodes_after;
   out.steps_measured = report.tuning.measured;
