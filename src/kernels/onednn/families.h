@@ -48,6 +48,7 @@ inline bool wants_output(const StepShape& shape, int i) {
 
 extern const WeightsTransform kLstmGates;       // ONNX's gate order i o f c to oneDNN's i f c o
 extern const WeightsTransform kFlippedWeights;  // uint8 as int8: every value, and the zero point, minus 128
+extern const WeightsTransform kTapWeights;      // convolution weights [A, B, taps] to [A, taps, B]
 
 // The op's name without our prefix: "Conv" for "deepjit.Conv".
 std::string base_op(const Step& step);

@@ -71,7 +71,8 @@ class OnednnLauncher : public Launcher {
     try {
       const onednn::WeightsTransform* transform = nullptr;
       std::string format = packed.format;
-      for (const onednn::WeightsTransform* candidate : {&onednn::kLstmGates, &onednn::kFlippedWeights}) {
+      for (const onednn::WeightsTransform* candidate :
+           {&onednn::kLstmGates, &onednn::kFlippedWeights, &onednn::kTapWeights}) {
         if (packed.format.rfind(candidate->prefix, 0) != 0) continue;
         transform = candidate;
         format = packed.format.substr(candidate->prefix.size());

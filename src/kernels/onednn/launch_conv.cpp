@@ -1,10 +1,10 @@
 // Conv and ConvTranspose with their deepjit forms, on oneDNN convolution and deconvolution.
 //
 // Variants are "plain/IMPL" (activations stay in the step's layout) and "blocked/IMPL" (oneDNN chooses the layout
-// and the kernel reorders on the way in and out).
+// and the kernel reorders on the way in and out); conv_gemm.h has more.
 #include <functional>
 
-#include "kernels/onednn/families.h"
+#include "kernels/onednn/conv_gemm.h"
 #include "kernels/onednn/post_ops.h"
 #include "kernels/onednn/problems.h"
 
@@ -68,8 +68,10 @@ Variants conv_variants(const StepShape& shape) {
   if (!variants.reason.empty()) return variants;
   if (base_op(*shape.step) == "ConvTranspose") {
     append_variants<DeconvDesc>(shape, variants);
+    append_gemm_deconv(shape, variants);
   } else {
     append_variants<ConvDesc>(shape, variants);
+    append_gemm_conv(shape, variants);
   }
   return variants;
 }
@@ -100,7 +102,11 @@ std::unique_ptr<PrimitiveKernel> build(const StepShape& shape, const Tactic& tac
 }
 
 std::unique_ptr<PrimitiveKernel> make_conv(const StepShape& shape, const Tactic& tactic) {
-  if (base_op(*shape.step) == "ConvTranspose") {
+  const bool transposed = base_op(*shape.step) == "ConvTranspose";
+  if (is_gemm_mode(split_variant(tactic.variant).first)) {
+    return transposed ? make_gemm_deconv(shape, tactic) : make_gemm_conv(shape, tactic);
+  }
+  if (transposed) {
     return build<dnnl::deconvolution_forward, DeconvDesc>(shape, tactic);
   }
   return build<dnnl::convolution_forward, ConvDesc>(shape, tactic);

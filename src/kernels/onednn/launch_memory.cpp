@@ -135,6 +135,15 @@ std::string describe(const memory::desc& stored, const memory::desc& plain) {
   return text + ":" + stored_tag + ":" + plain_tag;
 }
 
+memory::desc repeated(const memory::desc& one, int64_t count) {
+  memory::dims dims = one.get_dims();
+  const std::string tag = tag_name(one);
+  if (tag.empty() || tag[0] != 'a' || dims[0] != 1) return memory::desc();
+  dims[0] = count;
+  const memory::desc all(dims, one.get_data_type(), static_cast<memory::format_tag>(tags_by_name().at(tag)), true);
+  return all && all.get_size() == one.get_size() * static_cast<size_t>(count) ? all : memory::desc();
+}
+
 StoredOperand parse_stored(const std::string& text, int64_t bytes) {
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() != 4) bad_format(text);

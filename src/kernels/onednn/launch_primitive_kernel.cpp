@@ -15,32 +15,37 @@ const PackedOperand* find_packed(const Tactic& tactic, int k) {
 
 }  // namespace
 
-int PrimitiveKernel::add_slot(Where where, size_t index, const memory::desc& desc, void* data) {
-  slots_.push_back(Slot{where, index, desc, memory(desc, engine(), data), Tensor(), -1, ""});
+int PrimitiveKernel::add_slot(Where where, size_t index, size_t offset, const memory::desc& desc, void* data) {
+  slots_.push_back(Slot{where, index, offset, desc, memory(desc, engine(), data), data, Tensor(), -1, ""});
   return static_cast<int>(slots_.size()) - 1;
 }
 
 int PrimitiveKernel::input(int k, const memory::desc& desc) {
-  return add_slot(Where::INPUT, static_cast<size_t>(k), desc, DNNL_MEMORY_NONE);
+  return add_slot(Where::INPUT, static_cast<size_t>(k), 0, desc, DNNL_MEMORY_NONE);
 }
 
 int PrimitiveKernel::output(int k, const memory::desc& desc) {
-  return add_slot(Where::OUTPUT, static_cast<size_t>(k), desc, DNNL_MEMORY_NONE);
+  return add_slot(Where::OUTPUT, static_cast<size_t>(k), 0, desc, DNNL_MEMORY_NONE);
 }
 
 int PrimitiveKernel::temporary(const memory::desc& desc) {
   const size_t offset = temporaries_bytes_;
   temporaries_bytes_ += round_up(desc.get_size());
-  return add_slot(Where::SCRATCH, offset, desc, DNNL_MEMORY_NONE);
+  return add_slot(Where::SCRATCH, 0, offset, desc, DNNL_MEMORY_NONE);
 }
 
-int PrimitiveKernel::alias(int slot, const memory::desc& desc) {
-  const Slot& of = slots_[static_cast<size_t>(slot)];
-  return add_slot(of.where, of.index, desc, DNNL_MEMORY_NONE);
+int PrimitiveKernel::alias(int slot, const memory::desc& desc) { return part(slot, desc, 0); }
+
+int PrimitiveKernel::part(int slot, const memory::desc& desc, size_t offset) {
+  const Slot of = slots_[static_cast<size_t>(slot)];
+  if (of.where != Where::CONSTANT) return add_slot(of.where, of.index, of.offset + offset, desc, DNNL_MEMORY_NONE);
+  const int added = add_slot(of.where, of.index, 0, desc, static_cast<char*>(of.address) + offset);
+  slots_.back().data = of.data;
+  return added;
 }
 
 int PrimitiveKernel::constant(const memory::desc& desc, Tensor data, int input, std::string format) {
-  const int slot = add_slot(Where::CONSTANT, 0, desc, data.view().data);
+  const int slot = add_slot(Where::CONSTANT, 0, 0, desc, data.view().data);
   Slot& added = slots_.back();
   added.data = std::move(data);
   added.packed_input = input;
@@ -49,7 +54,8 @@ int PrimitiveKernel::constant(const memory::desc& desc, Tensor data, int input, 
 }
 
 void PrimitiveKernel::add_stage(dnnl::primitive primitive, const ArgList& args, const memory::desc& scratchpad) {
-  Stage stage{std::move(primitive), {}, memory()};
+  Stage stage;
+  stage.primitive = std::move(primitive);
   for (const auto& [arg, slot] : args) {
     stage.args.push_back(dnnl_exec_arg_t{arg, slots_[static_cast<size_t>(slot)].mem.get()});
   }
@@ -59,6 +65,14 @@ void PrimitiveKernel::add_stage(dnnl::primitive primitive, const ArgList& args, 
     stage.args.push_back(dnnl_exec_arg_t{DNNL_ARG_SCRATCHPAD, stage.scratchpad.get()});
     scratchpad_bytes_ = std::max(scratchpad_bytes_, round_up(bytes));
   }
+  stages_.push_back(std::move(stage));
+}
+
+void PrimitiveKernel::add_function(Function function, int from, int to) {
+  Stage stage;
+  stage.function = std::move(function);
+  stage.from = from;
+  stage.to = to;
   stages_.push_back(std::move(stage));
 }
 
@@ -83,30 +97,43 @@ std::vector<PackedOperand> PrimitiveKernel::packed_operands() const {
   return result;
 }
 
-void PrimitiveKernel::run(const KernelArgs& args) {
+void PrimitiveKernel::set_addresses(const KernelArgs& args) {
   char* scratch = static_cast<char*>(args.scratch);
   for (Slot& slot : slots_) {
-    void* data = nullptr;
+    char* data = nullptr;
     switch (slot.where) {
       case Where::INPUT:
-        data = args.inputs[slot.index];
+        data = static_cast<char*>(args.inputs[slot.index]);
         break;
       case Where::OUTPUT:
-        data = args.outputs[slot.index];
+        data = static_cast<char*>(args.outputs[slot.index]);
         break;
       case Where::SCRATCH:
-        data = scratch + slot.index;
+        data = scratch;
         break;
       case Where::CONSTANT:
         continue;
     }
+    data += slot.offset;
+    if (data == slot.address) continue;
     check_status(dnnl_memory_set_data_handle(slot.mem.get(), data), "set_data_handle");
+    slot.address = data;
   }
+  if (scratch == scratch_) return;
+  for (Stage& stage : stages_) {
+    if (!stage.scratchpad) continue;
+    check_status(dnnl_memory_set_data_handle(stage.scratchpad.get(), scratch + temporaries_bytes_), "set_data_handle");
+  }
+  scratch_ = scratch;
+}
+
+void PrimitiveKernel::run(const KernelArgs& args) {
+  set_addresses(args);
   dnnl_stream_t queue = stream().get();
   for (Stage& stage : stages_) {
-    if (stage.scratchpad) {
-      check_status(dnnl_memory_set_data_handle(stage.scratchpad.get(), scratch + temporaries_bytes_),
-                   "set_data_handle");
+    if (stage.function) {
+      stage.function(slots_[static_cast<size_t>(stage.from)].address, slots_[static_cast<size_t>(stage.to)].address);
+      continue;
     }
     const auto count = static_cast<int>(stage.args.size());
     check_status(dnnl_primitive_execute(stage.primitive.get(), queue, count, stage.args.data()), "execute");

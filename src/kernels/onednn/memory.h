@@ -31,6 +31,10 @@ memory::desc any_desc(DType dtype, std::span<const int64_t> dims);
 // The text of an operand stored as `stored` whose plain form is `plain`; "" when no format tag names one of them.
 std::string describe(const memory::desc& stored, const memory::desc& plain);
 
+// The desc of `count` tensors stored one after the other, each laid out as `one` whose first dim is 1; an empty desc
+// when no format tag names it.
+memory::desc repeated(const memory::desc& one, int64_t count);
+
 struct StoredOperand {
   memory::desc stored, plain;
 };

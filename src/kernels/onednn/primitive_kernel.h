@@ -1,9 +1,11 @@
 // A Kernel made of oneDNN primitives, run one after the other.
 //
 // The family files build one: they declare slots (a memory each: an operand of the step, a temporary, a constant),
-// then add primitives over the slots. run() only sets addresses and executes.
+// then add primitives over the slots, and plain functions where oneDNN has no primitive. run() only sets
+// addresses and executes.
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,8 @@ class PrimitiveKernel : public Kernel {
   int output(int k, const memory::desc& desc);
   int temporary(const memory::desc& desc);        // valid within one run
   int alias(int slot, const memory::desc& desc);  // the same bytes under another desc
+  // The bytes of `slot` from `offset` on.
+  int part(int slot, const memory::desc& desc, size_t offset);
   // Constant bytes in layout `desc`. A format other than "" lets pack() save them as operand `input`.
   int constant(const memory::desc& desc, Tensor data, int input = -1, std::string format = "");
 
@@ -35,6 +39,10 @@ class PrimitiveKernel : public Kernel {
   // Adds a copy from slot to slot.
   void copy(int from, int to);
 
+  // Adds a function from slot to slot. It must not allocate.
+  using Function = std::function<void(const void* from, void* to)>;
+  void add_function(Function function, int from, int to);
+
   // What pack() saves.
   std::vector<PackedOperand> packed_operands() const;
 
@@ -45,9 +53,11 @@ class PrimitiveKernel : public Kernel {
   enum class Where { INPUT, OUTPUT, SCRATCH, CONSTANT };
   struct Slot {
     Where where;
-    size_t index;  // operand, or offset in the scratch
+    size_t index;   // operand
+    size_t offset;  // in the operand or in the scratch
     memory::desc desc;
     memory mem;
+    void* address;  // what mem points to
     Tensor data;
     int packed_input = -1;
     std::string format;
@@ -56,14 +66,18 @@ class PrimitiveKernel : public Kernel {
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> args;
     memory scratchpad;
+    Function function = nullptr;  // instead of a primitive
+    int from = -1, to = -1;
   };
-  int add_slot(Where where, size_t index, const memory::desc& desc, void* data);
+  int add_slot(Where where, size_t index, size_t offset, const memory::desc& desc, void* data);
+  void set_addresses(const KernelArgs& args);
   void add_stage(dnnl::primitive primitive, const ArgList& args, const memory::desc& scratchpad);
 
   std::vector<Slot> slots_;
   std::vector<Stage> stages_;
   size_t temporaries_bytes_ = 0;
   size_t scratchpad_bytes_ = 0;
+  void* scratch_ = nullptr;  // of the last run
 };
 
 // Attributes that every primitive here is made with: user scratchpad, strict arithmetic.
