@@ -29,7 +29,7 @@ struct InspectVerb {
  private:
   void print_overview(const Model& loaded) const;
   void print_json_of(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
-  PlanText plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
+  MemoryText plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
 };
 
 struct StepTime {
@@ -110,7 +110,7 @@ Json io_json(const Program& program) {
   return {{"inputs", inputs}, {"outputs", outputs}};
 }
 
-PlanText InspectVerb::plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
+MemoryText InspectVerb::plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
   std::map<std::string, Dims> largest = fixed;
   for (const ProgramInput& input : loaded.program().inputs) {
     if (input.has_range) largest.emplace(input.name, input.range.max);

@@ -111,14 +111,14 @@ Json steps_json(const Program& program) {
   return steps;
 }
 
-PlanText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads) {
+MemoryText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads) {
   const ProgramInfo info(program);
   BindRequest request;
   request.threads = threads > 0 ? threads : std::max(1, program.threads);
   request.make_kernels = false;
   for (size_t i = 0; i < inputs.size(); ++i) request.inputs.emplace_back(program.inputs[i].buffer, inputs[i]);
   const std::unique_ptr<Binding> binding = bind(info, request);
-  PlanText plan;
+  MemoryText plan;
   plan.arena_bytes = binding->arena_bytes;
   plan.lower_bound = binding->arena_lower_bound;
   plan.scratch_bytes = binding->scratch_bytes;
@@ -132,7 +132,7 @@ PlanText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, 
   return plan;
 }
 
-std::string plan_text(const PlanText& plan) {
+std::string plan_text(const MemoryText& plan) {
   std::string text =
       fmt::format("arena {} for {} values, lower bound {}, scratch {}, {} values share another's memory\n",
                   bytes_text(static_cast<double>(plan.arena_bytes)), plan.placements.size(),
@@ -145,7 +145,7 @@ std::string plan_text(const PlanText& plan) {
   return text;
 }
 
-Json plan_json(const PlanText& plan) {
+Json plan_json(const MemoryText& plan) {
   Json values = Json::array();
   for (const Placement& p : plan.placements) {
     values.push_back({{"value", p.value}, {"offset", p.offset}, {"bytes", p.desc.bytes()}});

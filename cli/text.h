@@ -31,16 +31,16 @@ struct Placement {
   TensorDesc desc;
   size_t offset = 0;
 };
-struct PlanText {
+struct MemoryText {
   std::vector<Placement> placements;  // by offset
   size_t arena_bytes = 0;
   size_t lower_bound = 0;
   size_t scratch_bytes = 0;
   size_t aliases = 0;  // values that share another's memory
 };
-PlanText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads);
-std::string plan_text(const PlanText& plan);
-Json plan_json(const PlanText& plan);
+MemoryText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads);
+std::string plan_text(const MemoryText& plan);
+Json plan_json(const MemoryText& plan);
 
 // The whole program: inputs, blocks, steps with operands, outputs.
 std::string program_text(const Program& program);

@@ -1,9 +1,7 @@
 #include "runtime/binder.h"
 
 #include <algorithm>
-#include <climits>
 
-#include "plan/arena.h"
 #include "runtime/control.h"
 
 namespace deepjit {
@@ -249,133 +247,6 @@ StepShape Binder::step_shape(const Step& step) const {
   }
   for (int32_t buffer : step.outputs) shape.outputs.push_back(desc(buffer));
   return shape;
-}
-
-// Decides where the block's outputs live, and where every other root lives.
-void Binder::settle_outputs() {
-  home_.assign(states_.size(), Home::NONE);
-  auto set_home = [&](int32_t buffer, Home home) { home_[static_cast<size_t>(buffer)] = home; };
-  for (const BoundStep& bound : binding_->steps) {
-    const bool owned = bound.kind != BoundStep::Kind::KERNEL;
-    for (int32_t buffer : bound.outputs) {
-      if (buffer >= 0) set_home(buffer, owned ? Home::OWNED : Home::ARENA);
-    }
-  }
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].known.defined() || program_.buffers[i].is_constant) home_[i] = Home::CONSTANT;
-  }
-  for (const auto& [buffer, desc] : request_.inputs) set_home(buffer, Home::EXTERNAL);
-  for (const auto& [buffer, value] : request_.known) set_home(buffer, Home::CONSTANT);
-
-  for (int32_t buffer : program_.blocks[static_cast<size_t>(request_.block)].outputs) {
-    const int32_t r = root(buffer);
-    const Home home = home_[static_cast<size_t>(r)];
-    if (home == Home::ARENA) {
-      home_[static_cast<size_t>(r)] = Home::OUTPUT;
-      binding_->outputs.push_back({buffer, r, false});
-    } else if (home == Home::OWNED) {
-      binding_->outputs.push_back({buffer, buffer, true});
-    } else {  // an input, a constant, an output already, or empty: hand out a copy
-      const auto slot = static_cast<int32_t>(states_.size());
-      const BufferState state = states_[static_cast<size_t>(buffer)];
-      states_.push_back(state);
-      states_.back().known = Tensor();
-      alias_.push_back(slot);
-      home_.push_back(Home::OUTPUT);
-      binding_->slots.emplace_back();
-      binding_->outputs.push_back({slot, slot, false});
-      BoundStep copy;
-      copy.kind = BoundStep::Kind::COPY;
-      copy.inputs = {buffer};
-      copy.outputs = {slot};
-      if (home != Home::NONE) binding_->steps.push_back(std::move(copy));
-    }
-  }
-  for (size_t i = 0; i < states_.size(); ++i) {
-    const auto dims = states_[i].type.shape.as_const();
-    if (states_[i].available && dims) binding_->slots[i].desc = {states_[i].type.dtype, *dims};
-  }
-}
-
-void Binder::note_uses() {
-  first_use_.assign(states_.size(), INT_MAX);
-  last_use_.assign(states_.size(), -1);
-  auto use = [&](int32_t buffer, int step) {
-    if (buffer < 0) return;
-    const auto r = static_cast<size_t>(root(buffer));
-    first_use_[r] = std::min(first_use_[r], step);
-    last_use_[r] = std::max(last_use_[r], step);
-  };
-  for (size_t i = 0; i < binding_->steps.size(); ++i) {
-    const BoundStep& bound = binding_->steps[i];
-    for (int32_t buffer : bound.inputs) use(buffer, static_cast<int>(i));
-    for (int32_t buffer : bound.outputs) use(buffer, static_cast<int>(i));
-    if (bound.kind != BoundStep::Kind::CONTROL) continue;
-    for (int32_t block : bound.step->blocks) {
-      for (int32_t buffer : info_.imports[static_cast<size_t>(block)]) use(buffer, static_cast<int>(i));
-    }
-  }
-}
-
-// A pointwise step whose operand dies with it writes over that operand.
-void Binder::work_in_place() {
-  for (size_t i = 0; i < binding_->steps.size(); ++i) {
-    const BoundStep& bound = binding_->steps[i];
-    if (bound.kind != BoundStep::Kind::KERNEL || bound.outputs.size() != 1) continue;
-    if (!find_op(bound.step->op).pointwise) continue;
-    const auto out = static_cast<size_t>(bound.outputs[0]);
-    if (home_[out] != Home::ARENA) continue;
-    const TensorDesc& wanted = binding_->slots[out].desc;
-    auto fits = [&](int32_t buffer) {
-      const TensorDesc& desc = binding_->slots[static_cast<size_t>(buffer)].desc;
-      return desc.dims == wanted.dims && dtype_size(desc.dtype) == dtype_size(wanted.dtype);
-    };
-    for (int32_t buffer : bound.inputs) {
-      if (buffer < 0 || !fits(buffer)) continue;
-      const int32_t r = root(buffer);
-      if (home_[static_cast<size_t>(r)] != Home::ARENA || last_use_[static_cast<size_t>(r)] != static_cast<int>(i))
-        continue;
-      const bool only_same_shape = std::all_of(bound.inputs.begin(), bound.inputs.end(), [&](int32_t other) {
-        return other < 0 || root(other) != r || fits(other);
-      });
-      if (!only_same_shape) continue;
-      alias_[out] = buffer;
-      home_[out] = Home::NONE;
-      last_use_[static_cast<size_t>(r)] = std::max(last_use_[static_cast<size_t>(r)], last_use_[out]);
-      break;
-    }
-  }
-}
-
-void Binder::lay_out_arena() {
-  std::vector<Lifetime> lifetimes;
-  std::vector<int32_t> buffers;
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (home_[i] != Home::ARENA || alias_[i] != static_cast<int32_t>(i) || last_use_[i] < 0) continue;
-    buffers.push_back(static_cast<int32_t>(i));
-    lifetimes.push_back({static_cast<size_t>(binding_->slots[i].desc.bytes()), first_use_[i], last_use_[i]});
-  }
-  const ArenaLayout layout = plan_arena(lifetimes);
-  for (size_t i = 0; i < buffers.size(); ++i) binding_->in_arena.emplace_back(buffers[i], layout.offsets[i]);
-  binding_->arena_bytes = layout.bytes;
-  binding_->arena_lower_bound = layout.lower_bound;
-  for (size_t i = 0; i < states_.size(); ++i) {
-    const int32_t r = root(static_cast<int32_t>(i));
-    if (r == static_cast<int32_t>(i)) continue;
-    if (home_[static_cast<size_t>(r)] != Home::OWNED) {
-      binding_->aliases.emplace_back(static_cast<int32_t>(i), r);
-      continue;
-    }
-    for (BoundStep& bound : binding_->steps) {
-      if (std::count(bound.outputs.begin(), bound.outputs.end(), r) == 0) continue;
-      const bool fixed_shape = binding_->slots[i].desc.dtype != DType::UNDEFINED;
-      bound.followers.push_back({static_cast<int32_t>(i), r, fixed_shape});
-    }
-  }
-  for (size_t i = 0; i < program_.buffers.size(); ++i) {
-    if (program_.buffers[i].constant.defined()) binding_->slots[i].data = program_.buffers[i].constant.view().data;
-  }
-  for (auto& [buffer, value] : binding_->known) binding_->slots[static_cast<size_t>(buffer)].data = value.view().data;
 }
 
 std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, const StepShape& shape) {
