@@ -39,7 +39,9 @@ def assert_close(got: dict, want: dict, what: str):
         scale = np.abs(expected).max()
         assert scale > 0, f"{what}: {name} is all zeros, the test says nothing"
         error = np.abs(actual - expected).max()
-        assert error <= TOLERANCE * scale + RESOLUTION, f"{what}: {name} is off by {error:.2e}, its scale is {scale:.3g}"
+        assert error <= TOLERANCE * scale + RESOLUTION, (
+            f"{what}: {name} is off by {error:.2e}, its scale is {scale:.3g}"
+        )
 
 
 def assert_same_class(actual: np.ndarray, expected: np.ndarray):

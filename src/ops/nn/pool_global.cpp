@@ -4,8 +4,8 @@
 
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/conv_shape.h"
-#include "ops/nn/pool_families.h"
 #include "ops/linear/window.h"
+#include "ops/nn/pool_families.h"
 
 namespace deepjit {
 

@@ -1,6 +1,6 @@
 // RotaryEmbedding: rotates pairs of each head's first elements by the position's angles.
-#include "ops/nn/attention.h"
 #include "ops/linear/compute_buffer.h"
+#include "ops/nn/attention.h"
 
 namespace deepjit {
 

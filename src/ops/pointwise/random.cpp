@@ -6,8 +6,8 @@
 #include <random>
 
 #include "base/visit.h"
-#include "ops/pointwise/cast.h"
 #include "ops/common.h"
+#include "ops/pointwise/cast.h"
 
 namespace deepjit {
 

@@ -4,8 +4,8 @@
 #include <numbers>
 
 #include "base/visit.h"
-#include "ops/pointwise/cast.h"
 #include "ops/common.h"
+#include "ops/pointwise/cast.h"
 
 namespace deepjit {
 

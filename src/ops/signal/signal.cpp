@@ -4,8 +4,8 @@
 
 #include "base/visit.h"
 #include "ops/common.h"
-#include "ops/signal/fft.h"
 #include "ops/index/sort.h"
+#include "ops/signal/fft.h"
 
 namespace deepjit {
 
