@@ -4,7 +4,7 @@
 #include <array>
 
 #include "kernels/onednn/primitive_kernel.h"
-#include "ops/conv_shape.h"
+#include "ops/linear/conv_shape.h"
 
 namespace deepjit::onednn {
 
