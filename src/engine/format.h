@@ -4,13 +4,13 @@
 //          8   u32 format version        12  u32 number of sections
 //         16   u64 file size             24  u64 reserved, zero
 //         32   section table, 64 bytes each:
-//                u32 kind, u32 reserved, u64 offset, u64 size, 8 bytes reserved, 32 bytes SHA-256 of the section
+//                u32 kind, u32 reserved, u64 offset, u64 size, 8 bytes reserved, 32 bytes hash of the section
 //          .   32 bytes SHA-256 of everything before
 //          .   sections, each at a multiple of 4096; the bytes between are zero
 //
-// All integers are little endian. A reader checks the header's hash, the table's ranges, that gaps are zero
-// and each section's hash, in this order, before it parses anything. Constants live in WEIGHTS, page aligned,
-// and are used from the mapping without a copy.
+// The hash of a section is sha256_of_chunks. All integers are little endian. A reader checks the header's hash, the
+// table's ranges, that gaps are zero and each section's hash, in this order, before it parses anything. Constants live
+// in WEIGHTS, page aligned, and are used from the mapping without a copy.
 #pragma once
 
 #include <cstdint>

@@ -249,8 +249,8 @@ class ProgramReader {
   std::map<std::string, Dim> dims_seen_;
 };
 
-void check_hash(std::span<const uint8_t> bytes, const uint8_t* expected, const char* what) {
-  if (std::memcmp(sha256(bytes).data(), expected, kHashBytes) == 0) return;
+void check_hash(const Sha256& hash, const uint8_t* expected, const char* what) {
+  if (std::memcmp(hash.data(), expected, kHashBytes) == 0) return;
   throw Error(Code::ENGINE_CHECKSUM, std::string("the engine is damaged: the checksum of ") + what + " does not match",
               "build the engine again");
 }
@@ -289,7 +289,7 @@ std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_
     ByteReader::fail("the file has " + std::to_string(bytes.size()) + " bytes, its header says " +
                      std::to_string(file_size));
   }
-  check_hash(bytes.first(table_end), bytes.data() + table_end, "the header");
+  check_hash(sha256(bytes.first(table_end)), bytes.data() + table_end, "the header");
   std::map<Section, std::span<const uint8_t>> sections;
   size_t end = table_end + kHashBytes;
   for (size_t i = 0; i < count; ++i) {
@@ -304,7 +304,7 @@ std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_
     }
     check_zero(bytes.subspan(end, offset - end));
     sections[kind] = bytes.subspan(offset, size);
-    check_hash(sections[kind], entry.data() + 32, "a section");
+    check_hash(sha256_of_chunks(sections[kind]), entry.data() + 32, "a section");
     end = offset + size;
   }
   check_zero(bytes.subspan(end));

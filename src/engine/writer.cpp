@@ -171,7 +171,7 @@ std::vector<uint8_t> write_engine(const EngineFile& file) {
     out.number(static_cast<uint64_t>(offsets[i]));
     out.number(static_cast<uint64_t>(sections[i].second.size()));
     out.number(uint64_t{0});
-    const Sha256 hash = sha256(sections[i].second);
+    const Sha256 hash = sha256_of_chunks(sections[i].second);
     out.raw(hash.data(), hash.size());
   }
   const Sha256 header_hash = sha256(out.bytes());
