@@ -70,7 +70,7 @@ def annotate(picture: Image.Image, lines) -> Image.Image:
         corners = [tuple(map(float, c)) for c in line.corners]
         pen.polygon(corners, outline=(230, 30, 90), width=2)
         label = f"{line.text}  {line.confidence:.2f}"
-        x, y = corners[0][0], max(0.0, corners[0][1] - 15)
+        x, y = corners[0][0], max(0.0, min(y for _, y in corners) - 15)
         pen.rectangle(pen.textbbox((x, y), label, font=small), fill=(255, 255, 255))
         pen.text((x, y), label, fill=(200, 0, 60), font=small)
     return copy
