@@ -130,8 +130,11 @@ std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& k
   double best = std::numeric_limits<double>::infinity();
   for (size_t k = 0; k < kernels.size(); ++k) {
     bench.run(*kernels[k]);  // warm-up
-    samples[k].push_back(sample(*kernels[k], 1));
-    best = std::min(best, samples[k].back());
+    double first = sample(*kernels[k], 1);
+    // One interrupt must not make a fast kernel look slow.
+    for (int again = 0; again < 2 && first < 2000; ++again) first = std::min(first, sample(*kernels[k], 1));
+    samples[k].push_back(first);
+    best = std::min(best, first);
   }
   const int repeats = static_cast<int>(std::clamp(30.0 / best, 1.0, 100.0));
   const int rounds = static_cast<int>(std::clamp(20000.0 / (best * repeats), 5.0, 15.0));

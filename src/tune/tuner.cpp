@@ -215,7 +215,10 @@ class Tuner {
     }
     const Candidate* chosen = best;
     for (const Candidate& c : candidates) {
-      const double noise = 2 * std::max(c.timing.spread_us, best->timing.spread_us) + 0.005 * best->timing.centre_us;
+      // However noisy the machine, a tactic that looks 5% slower is not taken for its name.
+      const double spread =
+          std::min(std::max(c.timing.spread_us, best->timing.spread_us), 0.02 * best->timing.centre_us);
+      const double noise = 2 * spread + 0.005 * best->timing.centre_us;
       if (c.timing.centre_us - best->timing.centre_us > noise) continue;
       if (tactic_name(c.tactic) < tactic_name(chosen->tactic)) chosen = &c;
     }

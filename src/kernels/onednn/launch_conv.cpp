@@ -103,7 +103,7 @@ std::unique_ptr<PrimitiveKernel> build(const StepShape& shape, const Tactic& tac
 
 std::unique_ptr<PrimitiveKernel> make_conv(const StepShape& shape, const Tactic& tactic) {
   const bool transposed = base_op(*shape.step) == "ConvTranspose";
-  if (is_gemm_mode(split_variant(tactic.variant).first)) {
+  if (is_product_mode(split_variant(tactic.variant).first)) {
     return transposed ? make_gemm_deconv(shape, tactic) : make_gemm_conv(shape, tactic);
   }
   if (transposed) {

@@ -261,27 +261,27 @@ int64_t taps_of(const Tensor& w) { return w.count() / (w.dims()[0] * w.dims()[1]
 const WeightsTransform kTapWeights = {"taps/", [](const Tensor& t) { return move_taps(t, t.dims()[1], taps_of(t)); },
                                       [](const Tensor& t) { return move_taps(t, taps_of(t), t.dims()[1]); }};
 
-bool is_gemm_mode(const std::string& mode) { return mode.rfind("gemm", 0) == 0; }
+bool is_product_mode(const std::string& mode) { return mode.rfind("product", 0) == 0; }
 
 void append_gemm_conv(const StepShape& shape, Variants& variants) {
   const Problem p = describe_problem(shape);
   if (!p.reason.empty()) return;
   if (constant_data(shape, 1) != nullptr) {
     const TapProduct rows = row_product(shape, p);
-    if (rows.reason.empty()) append_impls(rows.create(), "gemm/", variants);
+    if (rows.reason.empty()) append_impls(rows.create(), "product/", variants);
     const TapProduct last = tap_product(shape, p, false, true);
-    if (last.reason.empty()) append_impls(last.create(), "gemm_sum/", variants);
+    if (last.reason.empty()) append_impls(last.create(), "product_sum/", variants);
   }
   const TapProduct channels = channel_product(shape, p);
-  if (channels.reason.empty()) append_impls(channels.create(), "gemm_rows/", variants);
+  if (channels.reason.empty()) append_impls(channels.create(), "product_rows/", variants);
 }
 
 std::unique_ptr<PrimitiveKernel> make_gemm_conv(const StepShape& shape, const Tactic& tactic) {
   const Problem p = describe_problem(shape);
   if (!p.reason.empty()) return nullptr;
   const auto [mode, impl] = split_variant(tactic.variant);
-  if (mode == "gemm_sum") return build_sum(shape, tactic, p, impl);
-  if (mode == "gemm_rows") return build_channels(shape, tactic, p, impl);
+  if (mode == "product_sum") return build_sum(shape, tactic, p, impl);
+  if (mode == "product_rows") return build_channels(shape, tactic, p, impl);
   return build_rows(shape, tactic, p, impl);
 }
 

@@ -12,6 +12,7 @@ namespace {
 using MatmulDesc = dnnl::matmul::primitive_desc;
 
 constexpr int64_t kShortRun = 16;  // floats; oneDNN's copy is no faster below
+constexpr int64_t kVector = 16;    // floats
 
 struct Problem {
   bool channels_last = false;
@@ -20,6 +21,7 @@ struct Problem {
   memory::desc a, b, y;  // [rows, channels] x [channels, columns], or the transposed product for channels first
   Tensor bias;           // one value a column; undefined without bias and where one value serves all
   PostOps post_ops;
+  std::vector<Eltwise> after;  // the epilogue, where it runs on the image instead
   std::string reason;
 
   int64_t taps() const { return kernel_height * kernel_width; }
@@ -53,6 +55,20 @@ void describe_windows(const StepShape& shape, Problem& p) {
     p.height = g.in[0];
     p.kernel_height = kernel[0];
   }
+}
+
+// A row shorter than a vector wastes most lanes of costly functions: those run on the image.
+bool take_epilogue_apart(const StepShape& shape, Problem& p) {
+  if (!p.channels_last || p.columns() >= kVector) return false;
+  for (const EpilogueOp& op : epilogue_of(shape.step->attrs)) {
+    const std::optional<Eltwise> eltwise = op.operand < 0 ? eltwise_of(op) : std::nullopt;
+    if (!eltwise) {
+      p.after.clear();
+      return false;
+    }
+    p.after.push_back(*eltwise);
+  }
+  return true;
 }
 
 // The bias for every column (tap, channel) or (channel, tap).
@@ -92,6 +108,7 @@ Problem describe_problem(const StepShape& shape) {
                                plain_desc(DType::FLOAT32, dims));
     }
   }
+  if (take_epilogue_apart(shape, p)) return p;
   append_epilogue(
       shape, [&](const Dims& dims) { return dims.count() == 1 ? one : memory::desc(); }, false, p.post_ops);
   p.reason = p.post_ops.reason;
@@ -135,12 +152,23 @@ void add_scatter(PrimitiveKernel& kernel, const StepShape& shape, const Problem&
               kernel.output(0, permuted_desc(DType::FLOAT32, dims, order)));
 }
 
+void add_after(PrimitiveKernel& kernel, const StepShape& shape, const Problem& p) {
+  if (p.after.empty()) return;
+  const memory::desc flat = plain_desc(DType::FLOAT32, Dims{out(shape, 0).dims.count()});
+  const int image = kernel.output(0, flat);
+  for (const Eltwise& e : p.after) {
+    const dnnl::eltwise_forward::primitive_desc pd(engine(), dnnl::prop_kind::forward_inference, e.algorithm, flat,
+                                                   flat, e.alpha, e.beta, base_attr());
+    kernel.add<dnnl::eltwise_forward>(pd, {{DNNL_ARG_SRC, image}, {DNNL_ARG_DST, image}});
+  }
+}
+
 }  // namespace
 
 void append_gemm_deconv(const StepShape& shape, Variants& variants) {
   if (constant_data(shape, 1) == nullptr) return;
   const Problem p = describe_problem(shape);
-  if (p.reason.empty()) append_impls(create(p), "gemm/", variants);
+  if (p.reason.empty()) append_impls(create(p), "product/", variants);
 }
 
 std::unique_ptr<PrimitiveKernel> make_gemm_deconv(const StepShape& shape, const Tactic& tactic) {
@@ -161,6 +189,7 @@ std::unique_ptr<PrimitiveKernel> make_gemm_deconv(const StepShape& shape, const 
   args.emplace_back(DNNL_ARG_DST, dst);
   kernel->add<dnnl::matmul>(pd, args);
   if (!direct) add_scatter(*kernel, shape, p, dst);
+  add_after(*kernel, shape, p);
   return kernel;
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/onednn/primitive_kernel.h"
 
 namespace deepjit::onednn {
@@ -11,6 +13,24 @@ const PackedOperand* find_packed(const Tactic& tactic, int k) {
     if (packed.input == k) return &packed;
   }
   return nullptr;
+}
+
+bool is_subnormal(uint32_t bits) { return (bits & 0x7fffffffu) != 0 && (bits & 0x7f800000u) == 0; }
+
+// Products with subnormal weights take the processor a hundred times longer, and what they add is below 1e-8 for
+// every activation below 1e30. Some trained models are full of them.
+bool has_subnormals(const Tensor& t) {
+  if (t.dtype() != DType::FLOAT32) return false;
+  const auto* bits = static_cast<const uint32_t*>(t.view().data);
+  return std::any_of(bits, bits + t.count(), is_subnormal);
+}
+
+void flush_subnormals(const memory::desc& desc, const Tensor& packed) {
+  if (desc.get_data_type() != memory::data_type::f32) return;
+  auto* bits = static_cast<uint32_t*>(packed.view().data);
+  for (size_t i = 0; i < desc.get_size() / sizeof(uint32_t); ++i) {
+    if (is_subnormal(bits[i])) bits[i] &= 0x80000000u;
+  }
 }
 
 }  // namespace
@@ -180,13 +200,14 @@ int weights(PrimitiveKernel& kernel, const StepShape& shape, const Tactic& tacti
   } else if (const Tensor* data = constant_data(shape, k)) {
     if (transform.forward != nullptr) {
       source = transform.forward(*data);
-    } else if (!(plain == wanted)) {
+    } else if (!(plain == wanted) || has_subnormals(*data)) {
       source = *data;
     }
   }
   if (!source.defined()) return kernel.reordered(kernel.input(k, plain), wanted);
   Tensor data(DType::UINT8, Dims{static_cast<int64_t>(wanted.get_size())});
   reorder_now(from, source.view().data, wanted, data.view().data);
+  flush_subnormals(wanted, data);
   std::string format = describe(wanted, plain);
   if (!format.empty()) format = transform.prefix + format;
   return kernel.constant(wanted, data, k, format);

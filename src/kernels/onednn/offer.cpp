@@ -12,7 +12,7 @@ class OnednnOfferer : public Offerer {
 
   std::string version() const override {
     const dnnl_version_t* v = dnnl_version();
-    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-2";
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-3";
   }
 
   Offer offer(const StepShape& shape) const override {

@@ -99,7 +99,7 @@ struct WeightsTransform {
 };
 
 // Operand k in layout `wanted`; `plain` is its ONNX layout in the primitive's logical dims. A constant is
-// reordered now (or taken from the packed form), anything else in every run.
+// reordered now (or taken from the packed form), anything else in every run. Subnormal constants become 0.
 int weights(PrimitiveKernel& kernel, const StepShape& shape, const Tactic& tactic, int k, const memory::desc& plain,
             const memory::desc& wanted, const WeightsTransform& transform = {});
 
