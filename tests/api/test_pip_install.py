@@ -1,21 +1,18 @@
 """pip install of this checkout: the wheel holds the module alone, and it finds oneDNN in its environment."""
 
 import os
-import shutil
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import deepjit
 import numpy as np
 import pytest
 from small_models import conv_relu, image, reference
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# It compiles the whole project again: minutes, unless the compiler cache has seen it.
-if os.environ.get("DEEPJIT_TEST_WHEEL") != "1":
-    pytest.skip("set DEEPJIT_TEST_WHEEL=1 to build and install the wheel", allow_module_level=True)
 
 USE = """
 import sys
@@ -34,12 +31,23 @@ def run(*command, **options) -> str:
     return done.stdout
 
 
+def same_settings() -> list[str]:
+    """The settings of the build deepjit is imported from: its compiler commands have filled the compiler cache."""
+    cache = Path(deepjit.__file__).resolve().parents[2] / "CMakeCache.txt"
+    text = cache.read_text() if cache.exists() else ""
+    found = re.findall(r"^(DEEPJIT_VENV|CMAKE_C(?:XX)?_COMPILER(?:_LAUNCHER)?):\w+=(.+)$", text, re.MULTILINE)
+    return [word for name, value in found for word in ("-C", f"cmake.define.{name}={value}")]
+
+
+# Without a compiler cache it compiles the whole project again, for minutes.
+WANTED = os.environ.get("DEEPJIT_TEST_WHEEL", "1" if any("LAUNCHER=ccache" in s for s in same_settings()) else "0")
+if WANTED != "1":
+    pytest.skip("set DEEPJIT_TEST_WHEEL=1 to build and install the wheel", allow_module_level=True)
+
+
 def clean_environment() -> dict:
-    """Without the build folder's deepjit; the compiler cache still serves."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    if shutil.which("ccache"):
-        environment |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CMAKE_C_COMPILER_LAUNCHER": "ccache"}
-    return environment
+    """Without the build folder's deepjit."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +58,7 @@ def wheel(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder]
-    command += [
-        "-C",
-        f"build-dir={ROOT / '.cache' / 'wheel-build'}",
-        "-C",
-        f"cmake.define.DEEPJIT_VENV={ROOT / '.venv'}",
-        ROOT,
-    ]
+    command += ["-C", f"build-dir={ROOT / '.cache' / 'wheel-build'}", *same_settings(), ROOT]
     run(*command, env=clean_environment(), timeout=1500)
     (made,) = folder.glob("deepjit-*.whl")
     return made
