@@ -36,6 +36,8 @@ struct Timing {
 };
 
 // Times all kernels in interleaved rounds. A kernel that is far slower than the best is measured once.
-std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels);
+// `parallel`: kernels run on several threads. Other load then delays most samples, as one late thread holds up all,
+// and the fastest sample is taken instead of the lower quartile.
+std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels, bool parallel = false);
 
 }  // namespace deepjit

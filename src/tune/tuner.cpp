@@ -169,7 +169,7 @@ class Tuner {
     if (candidates.empty()) return;
     std::vector<Kernel*> kernels;
     for (const Candidate& c : candidates) kernels.push_back(c.kernel.get());
-    const std::vector<Timing> timings = time_kernels(bench, kernels);
+    const std::vector<Timing> timings = time_kernels(bench, kernels, options_.threads > 1);
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].timing = timings[i];
     const Candidate& best = pick(candidates);
     for (const Candidate& c : candidates) {

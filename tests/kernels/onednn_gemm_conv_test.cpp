@@ -1,4 +1,6 @@
 // Convolutions as matrix products give what the op's reference gives.
+#include <omp.h>
+
 #include "provider_test_util.h"
 
 namespace deepjit {
@@ -103,6 +105,26 @@ TEST(OnednnGemmConv, SubnormalWeights) {
       EXPECT_EQ(plain.as<float>()[0], 0.0f);
       EXPECT_EQ(plain.as<float>()[1], c.inputs[1].as<float>()[1]);
     }
+  }
+}
+
+// Steps on both sides of the size up to which one thread does it all.
+TEST(OnednnGemmConv, Threads) {
+  for (const int64_t channels : {32, 256}) {
+    const StepCase c = conv("NHWC", {1, 200, 1, channels}, {96, channels, 5, 1});
+    const std::vector<Tensor> expected = run_op(c.op, c.attrs, c.inputs, 1);
+    BoundStep bound(c, expected);
+    bound.shape.threads = 2;
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(2);
+    for (const Tactic& tactic : onednn_offerer().offer(bound.shape).tactics) {
+      SCOPED_TRACE(tactic.variant);
+      const std::unique_ptr<Kernel> kernel = onednn_launcher().make(bound.shape, tactic);
+      ASSERT_NE(kernel, nullptr);
+      EXPECT_LE(relative_error(run_kernel(*kernel, c, expected)[0], expected[0]), 1e-5);
+      EXPECT_EQ(omp_get_max_threads(), 2);
+    }
+    omp_set_num_threads(before);
   }
 }
 

@@ -36,6 +36,12 @@ Family rnn_family();             // LSTM, GRU
 Family integer_matmul_family();  // MatMulInteger, QLinearMatMul
 Family integer_conv_family();    // ConvInteger, QLinearConv
 
+// Whether the step is done before a second thread has woken up. It then runs on one: faster, and not held up by
+// whatever else the machine does.
+bool is_small(const StepShape& shape);
+// The family's kernel, on one thread when the step is small.
+std::unique_ptr<PrimitiveKernel> make_kernel(const Family& family, const StepShape& shape, const Tactic& tactic);
+
 // The family of the step's op, or nullptr.
 const Family* find_family(const std::string& op);
 

@@ -20,6 +20,53 @@ const Family* find_family(const std::string& op) {
   return found == by_op.end() ? nullptr : &found->second;
 }
 
+namespace {
+
+constexpr int64_t kSmallProducts = 1 << 20;  // multiplications: some 10 us
+constexpr int64_t kSmallElements = 1 << 15;  // read and written
+
+// Multiplications of the ops that are made of them; 0 for others.
+int64_t products_of(const StepShape& shape) {
+  const std::string op = base_op(*shape.step);
+  const auto count = [&](int k) { return has_input(shape, k) ? in(shape, k).count() : 0; };
+  const auto first = [&](int k) {
+    return has_input(shape, k) && in(shape, k).dims.rank() > 0 ? std::max<int64_t>(in(shape, k).dims[0], 1) : 1;
+  };
+  const int64_t results = out(shape, 0).dtype == DType::UNDEFINED ? 0 : out(shape, 0).count();
+  if (op == "Conv" || op == "ConvInteger") return results * (count(1) / first(1));
+  if (op == "QLinearConv") return results * (count(3) / first(3));
+  if (op == "ConvTranspose") return count(0) * (count(1) / first(1));
+  if (op == "LSTM" || op == "GRU") {
+    const Dims& x = in(shape, 0).dims;
+    return x.rank() == 3 ? x[0] * x[1] * (count(1) + count(2)) : 0;
+  }
+  if (op == "MatMul" || op == "Gemm" || op == "MatMulInteger" || op == "QLinearMatMul") {
+    const Dims& a = in(shape, 0).dims;
+    const bool by_rows = op == "Gemm" && shape.step->attrs.get_int("transA", 0) != 0;
+    return a.rank() == 0 ? 0 : results * (by_rows ? a[0] : a.back());
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool is_small(const StepShape& shape) {
+  const int64_t products = products_of(shape);
+  if (products > 0) return products <= kSmallProducts;
+  int64_t elements = 0;
+  for (const TensorDesc& desc : shape.inputs) elements += desc.dtype == DType::UNDEFINED ? 0 : desc.count();
+  for (const TensorDesc& desc : shape.outputs) elements += desc.dtype == DType::UNDEFINED ? 0 : desc.count();
+  return elements <= kSmallElements;
+}
+
+std::unique_ptr<PrimitiveKernel> make_kernel(const Family& family, const StepShape& shape, const Tactic& tactic) {
+  const bool serial = is_small(shape);
+  const ThreadScope threads(serial ? 1 : 0);
+  std::unique_ptr<PrimitiveKernel> kernel = family.make(shape, tactic);
+  if (kernel != nullptr && serial) kernel->set_serial();
+  return kernel;
+}
+
 std::string base_op(const Step& step) {
   const std::string prefix = "deepjit.";
   return step.op.rfind(prefix, 0) == 0 ? step.op.substr(prefix.size()) : step.op;
@@ -59,7 +106,7 @@ class OnednnLauncher : public Launcher {
     }
     if (shape.inputs.empty() || shape.inputs[0].count() == 0) return nullptr;
     try {
-      return family->make(shape, tactic);
+      return onednn::make_kernel(*family, shape, tactic);
     } catch (const dnnl::error& error) {
       if (error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments) return nullptr;
       onednn::rethrow(error);

@@ -177,7 +177,7 @@ std::unique_ptr<PrimitiveKernel> build_rows(const StepShape& shape, const Tactic
   int src = kernel->input(0, m.a);
   if (!p.rows_lie()) {
     const int windows = kernel->temporary(m.a);
-    kernel->add_function(WindowCopy(p.g, p.channels_last, p.batch, p.channels), src, windows);
+    kernel->add_function(WindowCopy(p.g, p.channels_last, p.batch, p.channels, shape.threads), src, windows);
     src = windows;
   }
   const bool taps_first = p.channels_last && p.taps > 1 && p.channels > 1;

@@ -1,3 +1,5 @@
+#include <omp.h>
+
 #include <algorithm>
 
 #include "kernels/onednn/primitive_kernel.h"
@@ -34,6 +36,17 @@ void flush_subnormals(const memory::desc& desc, const Tensor& packed) {
 }
 
 }  // namespace
+
+ThreadScope::ThreadScope(int threads) {
+  const int now = omp_get_max_threads();
+  if (threads == 0 || threads == now) return;
+  before_ = now;
+  omp_set_num_threads(threads);
+}
+
+ThreadScope::~ThreadScope() {
+  if (before_ != 0) omp_set_num_threads(before_);
+}
 
 int PrimitiveKernel::add_slot(Where where, size_t index, size_t offset, const memory::desc& desc, void* data) {
   slots_.push_back(Slot{where, index, offset, desc, memory(desc, engine(), data), data, Tensor(), -1, ""});
@@ -149,6 +162,7 @@ void PrimitiveKernel::set_addresses(const KernelArgs& args) {
 
 void PrimitiveKernel::run(const KernelArgs& args) {
   set_addresses(args);
+  const ThreadScope threads(serial_ ? 1 : 0);
   dnnl_stream_t queue = stream().get();
   for (Stage& stage : stages_) {
     if (stage.function) {

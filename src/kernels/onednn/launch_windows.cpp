@@ -21,8 +21,8 @@ void shuffle_row(const RunShuffle& s, const float* from, float* to) {
 
 }  // namespace
 
-WindowCopy::WindowCopy(const ConvGeometry& g, bool channels_last, int64_t batch, int64_t channels)
-    : channels_last_(channels_last), batch_(batch), channels_(channels) {
+WindowCopy::WindowCopy(const ConvGeometry& g, bool channels_last, int64_t batch, int64_t channels, int threads)
+    : channels_last_(channels_last), batch_(batch), channels_(channels), threads_(threads) {
   const size_t unused = 3 - g.kernel.size();
   for (size_t i = 0; i < g.kernel.size(); ++i) {
     in_[unused + i] = g.in[i];
@@ -36,20 +36,19 @@ WindowCopy::WindowCopy(const ConvGeometry& g, bool channels_last, int64_t batch,
 
 void WindowCopy::operator()(const void* from, void* to) const {
   const auto* image = static_cast<const float*>(from);
-  auto* row = static_cast<float*>(to);
-  for (int64_t n = 0; n < batch_; ++n, image += channels_ * in_[0] * in_[1] * in_[2]) {
-    for (int64_t d = 0; d < out_[0]; ++d) {
-      for (int64_t h = 0; h < out_[1]; ++h) {
-        for (int64_t w = 0; w < out_[2]; ++w) {
-          const Three origin{d * strides_[0] - pads_[0], h * strides_[1] - pads_[1], w * strides_[2] - pads_[2]};
-          row = copy_window(image, origin, row);
-        }
-      }
-    }
+  auto* rows = static_cast<float*>(to);
+  const int64_t depth = channels_ * kernel_[0] * kernel_[1] * kernel_[2];
+  const int64_t positions = out_[0] * out_[1] * out_[2], pixels = in_[0] * in_[1] * in_[2];
+#pragma omp parallel for num_threads(threads_) if (threads_ > 1 && batch_ * positions * depth > 65536)
+  for (int64_t i = 0; i < batch_ * positions; ++i) {
+    const int64_t p = i % positions, line = p / out_[2];
+    const Three origin{line / out_[1] * strides_[0] - pads_[0], line % out_[1] * strides_[1] - pads_[1],
+                       p % out_[2] * strides_[2] - pads_[2]};
+    copy_window(image + i / positions * channels_ * pixels, origin, rows + i * depth);
   }
 }
 
-float* WindowCopy::copy_window(const float* image, const Three& origin, float* to) const {
+void WindowCopy::copy_window(const float* image, const Three& origin, float* to) const {
   const int64_t group = channels_last_ ? channels_ : 1;  // floats of one pixel
   const int64_t planes = channels_last_ ? 1 : channels_;
   for (int64_t c = 0; c < planes; ++c, image += in_[0] * in_[1] * in_[2]) {
@@ -65,7 +64,6 @@ float* WindowCopy::copy_window(const float* image, const Three& origin, float* t
       }
     }
   }
-  return to;
 }
 
 // The pixels of one row of the window, which starts at `begin`.

@@ -12,7 +12,7 @@ class OnednnOfferer : public Offerer {
 
   std::string version() const override {
     const dnnl_version_t* v = dnnl_version();
-    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-3";
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + "-4";
   }
 
   Offer offer(const StepShape& shape) const override {
@@ -23,6 +23,7 @@ class OnednnOfferer : public Offerer {
       return result;
     }
     try {
+      const onednn::ThreadScope threads(onednn::is_small(shape) ? 1 : 0);
       onednn::Variants variants = family->variants(shape);
       result.reason = variants.reason;
       for (const std::string& variant : variants.names) {
@@ -44,7 +45,7 @@ class OnednnOfferer : public Offerer {
     if (family == nullptr) return;
     tactic.packed.clear();
     try {
-      const std::unique_ptr<onednn::PrimitiveKernel> kernel = family->make(shape, tactic);
+      const std::unique_ptr<onednn::PrimitiveKernel> kernel = onednn::make_kernel(*family, shape, tactic);
       if (kernel != nullptr) tactic.packed = kernel->packed_operands();
     } catch (const dnnl::error& error) {
       onednn::rethrow(error);

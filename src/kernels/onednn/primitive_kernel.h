@@ -16,8 +16,23 @@ namespace deepjit::onednn {
 
 using ArgList = std::vector<std::pair<int, int>>;  // DNNL_ARG_..., slot
 
+// Sets OpenMP's thread count, and restores it; 0 leaves it as it is.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads);
+  ~ThreadScope();
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 class PrimitiveKernel : public Kernel {
  public:
+  // Runs on one thread. The primitives must be made so too.
+  void set_serial() { serial_ = true; }
+
   int input(int k, const memory::desc& desc);
   int output(int k, const memory::desc& desc);
   int temporary(const memory::desc& desc);        // valid within one run
@@ -77,6 +92,7 @@ class PrimitiveKernel : public Kernel {
   std::vector<Stage> stages_;
   size_t temporaries_bytes_ = 0;
   size_t scratchpad_bytes_ = 0;
+  bool serial_ = false;
   void* scratch_ = nullptr;  // of the last run
 };
 
