@@ -1,7 +1,9 @@
 // The deepjit program: picks the verb, runs it, and turns every failure into one error line and a hint line.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <set>
 
@@ -111,4 +113,12 @@ int guarded(int argc, char** argv) {
 
 }  // namespace deepjit::cli
 
-int main(int argc, char** argv) { return deepjit::cli::guarded(argc, argv); }
+int main(int argc, char** argv) {
+  // Threads that wait for another spin for long unless told otherwise, and so keep the other from running where
+  // the machine has more to do. OpenMP reads the setting when it is loaded, so the program starts once more.
+  if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
+    setenv("GOMP_SPINCOUNT", "2000", 0);
+    execv("/proc/self/exe", argv);  // where that fails, go on as it is
+  }
+  return deepjit::cli::guarded(argc, argv);
+}

@@ -12,9 +12,18 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from . import _core
-from ._core import Context, Engine, TensorInfo
-from ._error import Error
+# Threads that wait for another spin for long unless told otherwise, and so keep the other from running where the
+# machine has more to do. OpenMP reads the setting when the extension loads it.
+_waiting_is_set = "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ
+if not _waiting_is_set:
+    os.environ["GOMP_SPINCOUNT"] = "2000"
+
+from . import _core  # noqa: E402
+from ._core import Context, Engine, TensorInfo  # noqa: E402
+from ._error import Error  # noqa: E402
+
+if not _waiting_is_set:
+    del os.environ["GOMP_SPINCOUNT"]
 
 __version__ = _core.version()
 __all__ = ["Context", "Engine", "Error", "TensorInfo", "build", "load"]
