@@ -140,8 +140,7 @@ TEST(OnednnMatMul, FusedForms) {
 
 TEST(OnednnEltwise, OneInput) {
   const Tensor x = random_f32({3, 5, 17}, 1, -4, 4), positive = random_f32({3, 5, 17}, 2, 0.1f, 4);
-  for (const char* op :
-       {"Sigmoid", "Tanh", "Abs", "HardSwish", "LeakyRelu", "Gelu", "Swish", "Round"}) {
+  for (const char* op : {"Sigmoid", "Tanh", "Abs", "HardSwish", "LeakyRelu", "Gelu", "Swish", "Round"}) {
     if (op_registry().find(op) != nullptr) check_offered({op, {}, {x}}, 1e-5);
   }
   check_offered({"Sqrt", {}, {positive}}, 1e-5);

@@ -1,7 +1,7 @@
 """Real models give what ONNX Runtime gives, for every shape of one engine, step after step, and after a reload.
 
 Needs the model files of tools/fetch_models.py. The tolerance is relative to the largest magnitude of each output, plus
-what ONNX Runtime's own sigmoid and tanh lose: it gives 8.9e-8 or 2.1e-7, by its optimization level, where 7.3e-8 is right.
+what ONNX Runtime's own sigmoid loses: by its optimization level it gives 8.9e-8 or 2.1e-7 where 7.3e-8 is right.
 """
 
 import subprocess

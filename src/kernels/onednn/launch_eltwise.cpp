@@ -130,8 +130,8 @@ std::unique_ptr<PrimitiveKernel> make_binary(const StepShape& shape, const Tacti
 
 }  // namespace
 
-// Missing on purpose: Relu, Clip, HardSigmoid, Exp, Min and Max, where oneDNN's lose a NaN; Log near 1, and Elu, Softplus
-// and Mish below 0, where oneDNN's lose the relative accuracy that the reference keeps.
+// Missing on purpose: Relu, Clip, HardSigmoid, Exp, Min and Max, where oneDNN's lose a NaN; Log near 1, and Elu,
+// Softplus and Mish below 0, where oneDNN's lose the relative accuracy that the reference keeps.
 Family eltwise_family() {
   return {{"Sigmoid", "Tanh", "Sqrt", "Abs", "HardSwish", "LeakyRelu", "Gelu", "Swish", "Round"},
           eltwise_variants,
