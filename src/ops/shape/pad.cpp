@@ -34,28 +34,6 @@ Dims padded_dims(const std::vector<AxisPad>& pads) {
   return out;
 }
 
-// Fills `out` with `value` (null: zero) and copies the kept part of `in` into place.
-void pad_constant(const TensorView& in, const std::vector<AxisPad>& pads, const void* value, const TensorView& out) {
-  const Dims from = in.dims.strides();
-  const Dims to = out.dims.strides();
-  CopyLoops loops;
-  int64_t from_offset = 0;
-  int64_t to_offset = 0;
-  int64_t kept = 1;
-  for (int i = 0; i < in.dims.rank(); ++i) {
-    const AxisPad& pad = pads[static_cast<size_t>(i)];
-    loops.push_back({pad.keep, from[i], to[i]});
-    kept *= pad.keep;
-    from_offset += pad.skip * from[i];
-    to_offset += pad.before * to[i];
-  }
-  visit_movable(in.dtype, [&]<typename T>() {
-    if (kept < out.count())
-      std::fill_n(out.as<T>(), out.count(), value == nullptr ? T() : *static_cast<const T*>(value));
-    if (kept > 0) copy_strided<T>(loops, in.as<T>() + from_offset, out.as<T>() + to_offset);
-  });
-}
-
 enum class PadMode { CONSTANT, REFLECT, EDGE, WRAP };
 
 PadMode pad_mode(const Attributes& attrs) {
@@ -75,21 +53,43 @@ int64_t mirrored(int64_t i, int64_t keep, PadMode mode) {
   return m < keep ? m : period - m;
 }
 
+constexpr int64_t kValue = -1;  // no input position: the pad value
+
 // For each position of an output axis, the input position it shows.
 std::vector<int64_t> source_map(const AxisPad& pad, PadMode mode) {
   const int64_t size = pad.size();
-  if (pad.keep == 0 && size > 0) {
+  if (pad.keep == 0 && size > 0 && mode != PadMode::CONSTANT) {
     throw Error(Code::SHAPE_MISMATCH, "Pad: an empty dimension can only be padded in constant mode");
   }
   std::vector<int64_t> map(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) {
-    map[static_cast<size_t>(i)] = pad.skip + mirrored(i - pad.before, pad.keep, mode);
+    const int64_t at = i - pad.before;
+    int64_t& source = map[static_cast<size_t>(i)];
+    if (at >= 0 && at < pad.keep) {
+      source = pad.skip + at;
+    } else {
+      source = mode == PadMode::CONSTANT ? kValue : pad.skip + mirrored(at, pad.keep, mode);
+    }
   }
   return map;
 }
 
+// The first element of the input row at these positions, or nullptr for a row of pad values.
 template <typename T>
-void pad_rows(const TensorView& in, const std::vector<AxisPad>& pads, PadMode mode, const TensorView& out) {
+const T* source_row(const T* in, const Dims& strides, const std::vector<std::vector<int64_t>>& maps,
+                    const std::vector<size_t>& index) {
+  for (size_t d = 0; d < index.size(); ++d) {
+    const int64_t at = maps[d][index[d]];
+    if (at == kValue) return nullptr;
+    in += at * strides[static_cast<int>(d)];
+  }
+  return in;
+}
+
+// `value` is for the constant mode; null means zero.
+template <typename T>
+void pad_rows(const TensorView& in, const std::vector<AxisPad>& pads, PadMode mode, const void* value,
+              const TensorView& out) {
   // Trailing axes without pads form one run; `last` is the innermost padded axis.
   int last = in.dims.rank() - 1;
   while (last > 0 && pads[static_cast<size_t>(last)].keep == out.dims[last] &&
@@ -104,15 +104,23 @@ void pad_rows(const TensorView& in, const std::vector<AxisPad>& pads, PadMode mo
   const std::vector<int64_t>& inner_map = maps[static_cast<size_t>(last)];
   std::vector<size_t> index(static_cast<size_t>(last), 0);
   const int64_t rows = count_range(out.dims, 0, last);
+  const T fill = value == nullptr ? T() : *static_cast<const T*>(value);
   T* to = out.as<T>();
   for (int64_t row = 0; row < rows; ++row) {
-    const T* from = in.as<T>();
-    for (int d = 0; d < last; ++d) from += maps[static_cast<size_t>(d)][index[static_cast<size_t>(d)]] * strides[d];
-    for (int64_t i = 0; i < inner.before; ++i)
-      copy_run(from + inner_map[static_cast<size_t>(i)] * run, to + i * run, run);
-    copy_run(from + inner.skip * run, to + inner.before * run, inner.keep * run);
-    for (int64_t i = inner.before + inner.keep; i < inner.size(); ++i) {
-      copy_run(from + inner_map[static_cast<size_t>(i)] * run, to + i * run, run);
+    const T* from = source_row(in.as<T>(), strides, maps, index);
+    const auto pad_range = [&](int64_t first, int64_t end) {
+      if (from == nullptr || mode == PadMode::CONSTANT) {
+        std::fill(to + first * run, to + end * run, fill);
+        return;
+      }
+      for (int64_t i = first; i < end; ++i) copy_run(from + inner_map[static_cast<size_t>(i)] * run, to + i * run, run);
+    };
+    if (from == nullptr) {
+      pad_range(0, inner.size());
+    } else {
+      pad_range(0, inner.before);
+      copy_run(from + inner.skip * run, to + inner.before * run, inner.keep * run);
+      pad_range(inner.before + inner.keep, inner.size());
     }
     to += inner.size() * run;
     for (int d = last - 1; d >= 0; --d) {
@@ -120,6 +128,14 @@ void pad_rows(const TensorView& in, const std::vector<AxisPad>& pads, PadMode mo
       index[static_cast<size_t>(d)] = 0;
     }
   }
+}
+
+void pad_tensor(const TensorView& in, const std::vector<AxisPad>& pads, PadMode mode, const void* value,
+                const TensorView& out) {
+  visit_movable(in.dtype, [&]<typename T>() {
+    if (in.dims.empty()) return copy_run(in.as<T>(), out.as<T>(), 1);
+    pad_rows<T>(in, pads, mode, value, out);
+  });
 }
 
 std::vector<int64_t> pad_axes(const std::optional<std::vector<int64_t>>& given, int rank) {
@@ -183,11 +199,8 @@ void evaluate_pad(EvalContext& ctx) {
   }
   const TensorView out = ctx.output(0, in.dtype, padded_dims(pads));
   if (out.count() == 0) return;
-  if (mode == PadMode::CONSTANT || in.dims.empty()) {
-    const bool has_value = ctx.has_input(2) && ctx.input(2).count() > 0;
-    return pad_constant(in, pads, has_value ? ctx.input(2).data : nullptr, out);
-  }
-  visit_movable(in.dtype, [&]<typename T>() { pad_rows<T>(in, pads, mode, out); });
+  const bool has_value = ctx.has_input(2) && ctx.input(2).count() > 0;
+  pad_tensor(in, pads, mode, has_value ? ctx.input(2).data : nullptr, out);
 }
 
 std::vector<int64_t> crop_axes(const Attributes& attrs, int rank) {
@@ -229,7 +242,7 @@ void evaluate_center_crop_pad(EvalContext& ctx) {
     pads[static_cast<size_t>(axes[i])] = axis_pad(dim, more / 2, more - more / 2);
   }
   const TensorView out = ctx.output(0, in.dtype, padded_dims(pads));
-  if (out.count() > 0) pad_constant(in, pads, nullptr, out);
+  if (out.count() > 0) pad_tensor(in, pads, PadMode::CONSTANT, nullptr, out);
 }
 
 }  // namespace
