@@ -184,6 +184,7 @@ void Binder::emit_control(const Step& step) {
 }
 
 void Binder::walk_step(const Step& step) {
+  if (std::all_of(step.outputs.begin(), step.outputs.end(), [](int32_t b) { return b < 0; })) return;  // read by nobody
   std::vector<const BufferState*> inputs;
   bool inputs_fixed = true;
   for (int32_t buffer : step.inputs) {

@@ -77,6 +77,21 @@ TEST(Runtime, ServesAnyShapeWithoutRebuild) {
   EXPECT_EQ(run(context, {floats({1, 2}, {3, 3})}, &dims), (std::vector<double>{6, 9}));
 }
 
+// Without dead_code, steps that nobody reads stay in the program: at fixed, known and open shapes.
+TEST(Runtime, StepsThatNobodyReads) {
+  Context context(engine_of(R"(graph @main(%x: float32[N,2]) -> (%y) {
+    %s = Shape(%x)
+    %k = Neg(%s)
+    %a = Relu(%x)
+    %p = NonZero(%x)
+    %d = Neg(%p)
+    %y = Neg(%x)
+  })"),
+                  1);
+  EXPECT_EQ(run(context, {floats({1, 2}, {1, -1})}), (std::vector<double>{-1, 1}));
+  EXPECT_EQ(run(context, {floats({2, 2}, {1, -1, 2, 0})}), (std::vector<double>{-1, 1, -2, 0}));
+}
+
 TEST(Runtime, AllocatesNothingAfterTheFirstRun) {
   Context context(engine_of(kScale), 1);
   const Tensor x = floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
