@@ -56,6 +56,13 @@ TEST(FusePatterns, NotHardSwish) {
               "%r = Mul(%x, %q) %y = Div(%r, %w)");
 }
 
+TEST(FusePatterns, ABoundThatIsNaNMakesTheResultNaN) {
+  const std::string nan = "%nan = constant float32[] [nan] ";
+  expect_kept(nan + "%y = Max(%x, %nan)");
+  expect_kept(nan + "%y = Min(%nan, %x)");
+  expect_kept(nan + "%q = Clip(%x, %zero, %nan) %y = Clip(%q, %zero, %three)");
+}
+
 TEST(FusePatterns, AnInteriorValueThatIsAnOutput) {
   const std::string head =
       std::string(kHead).replace(0, std::string(kHead).find('{'), "graph @g(%x: float32[N,C,4]) -> (%r, %y) ");

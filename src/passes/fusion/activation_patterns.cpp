@@ -152,7 +152,7 @@ Value* match_clip(Node* node) {
   for (size_t i = 0; i < 2; ++i) {
     Value* x = node->inputs[1 - i];
     const auto bound = scalar_of(node->inputs[i]);
-    if (!bound || x->is_constant() || !same_type(x, node->output())) continue;
+    if (!bound || std::isnan(*bound) || x->is_constant() || !same_type(x, node->output())) continue;
     if (max && *bound == 0) return fuse(node, "Relu", x);
     Value* number = emit_scalar(node, x->type.dtype, *bound);
     const std::vector<Value*> inputs = max ? std::vector<Value*>{x, number} : std::vector<Value*>{x, nullptr, number};
@@ -177,7 +177,8 @@ Value* merge_clips(Node* node) {
   const auto inner_lo = relu ? std::optional<double>(0) : bound(inner, 1, -infinity);
   const auto inner_hi = relu ? std::optional<double>(infinity) : bound(inner, 2, infinity);
   if (!lo || !hi || !inner_lo || !inner_hi) return nullptr;
-  if (*inner_lo > *inner_hi || *lo > *hi || *inner_lo > *hi || *lo > *inner_hi) return nullptr;
+  const bool ordered = *inner_lo <= *inner_hi && *lo <= *hi && *inner_lo <= *hi && *lo <= *inner_hi;
+  if (!ordered) return nullptr;  // also when a bound is NaN
   Value* x = node->input(0)->producer->input(0);
   const auto number = [&](double v, double none) { return v == none ? nullptr : emit_scalar(node, x->type.dtype, v); };
   Value* low = number(std::max(*lo, *inner_lo), -infinity);
