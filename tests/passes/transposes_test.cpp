@@ -1,5 +1,6 @@
 #include "passes/layout/transposes.h"
 
+#include "graph/infer.h"
 #include "pass_test_util.h"
 
 namespace deepjit {
@@ -28,6 +29,20 @@ TEST(Transposes, NeighboursMerge) {
 TEST(Transposes, OnlySizeOneMoves) {
   expect_turned("graph @g(%x: float32[N,3,1,1]) -> (%y) { %y = Transpose(%x) {perm=[0,2,3,1]} }",
                 "graph @g(%x: float32[N,3,1,1]) -> (%y) { %t = constant int64[4] [0,1,1,3] %y = Reshape(%x, %t) }");
+}
+
+// What is turned and what reads it through a Transpose belong to one region: the shapes must still add up.
+TEST(Transposes, ThatReadsItsOwnRegion) {
+  const auto graph = parse_graph(R"(graph @g(%x: float32[2,1,1,1]) -> (%y) {
+    %a = Relu(%x)
+    %t = Transpose(%a) {perm=[1,2,3,0]}
+    %m = Add(%t, %x)
+    %y = Transpose(%m) {perm=[2,1,3,0]}
+  })");
+  const std::vector<Dim> dims = graph->outputs[0]->type.shape.dims();
+  reduce_transposes(*graph);
+  infer_types(*graph);
+  EXPECT_EQ(graph->outputs[0]->type.shape.dims(), dims);
 }
 
 TEST(Transposes, ThroughPointwise) {

@@ -41,10 +41,13 @@ class Groups {
 
 int rank_of(const Node* node) { return node->output()->type.shape.rank(); }
 
-// The Transpose that makes v; nullptr also where nobody knows the rank of what it turns.
-Node* transpose_before(const Value* v) {
+// The Transpose that makes v; nullptr also where nobody knows the rank of what it turns, and where it reads the
+// region itself, whose values turn too.
+Node* transpose_before(const Value* v, const Region& region) {
   Node* node = producer_of(v, "Transpose");
-  return node != nullptr && ranked(node->input(0)) ? node : nullptr;
+  if (node == nullptr || !ranked(node->input(0))) return nullptr;
+  const Node* source = node->input(0)->producer;
+  return source != nullptr && region.contains(source) ? nullptr : node;
 }
 
 void complete(Region& region) {
@@ -110,7 +113,7 @@ double saved_bytes(const Region& region, const Permutation& p) {
   double then = 0;
   for (const Value* v : region.inputs) {
     if (v->is_constant()) continue;
-    const Node* transpose = transpose_before(v);
+    const Node* transpose = transpose_before(v, region);
     const bool dies = transpose != nullptr && only_read_inside(v, region);
     if (dies) now += bytes_of(transpose->input(0), perm_of(*transpose));
     if (transpose != nullptr) {
@@ -148,7 +151,7 @@ bool is_fusing(const std::string& op) {
 // Turning moves a Transpose away from an op that can take the region's nodes into its epilogue.
 bool frees_fusion(const Region& region, const Permutation& p) {
   for (const Value* v : region.inputs) {
-    const Node* transpose = transpose_before(v);
+    const Node* transpose = transpose_before(v, region);
     if (transpose == nullptr || !(perm_of(*transpose) == p) || !only_read_inside(v, region)) continue;
     const Value* x = transpose->input(0);
     if (x->producer != nullptr && is_fusing(x->producer->op) && only_user(x) != nullptr) return true;
@@ -159,7 +162,7 @@ bool frees_fusion(const Region& region, const Permutation& p) {
 std::set<Permutation> candidates(const Region& region) {
   std::set<Permutation> out;
   for (const Value* v : region.inputs) {
-    if (const Node* t = transpose_before(v)) out.insert(perm_of(*t));
+    if (const Node* t = transpose_before(v, region)) out.insert(perm_of(*t));
   }
   for (const Value* v : region.results) {
     for (const Node* user : v->users) {
@@ -227,7 +230,7 @@ void turn(const Region& region, const Permutation& p) {
       Value* v = node->inputs[i];
       if (v->producer != nullptr && region.contains(v->producer)) continue;
       Value*& to = turned[v];
-      const Node* transpose = transpose_before(v);
+      const Node* transpose = transpose_before(v, region);
       if (to == nullptr && v->is_constant()) to = emit_constant(node, turn_constant(v->constant, back), v->name);
       if (to == nullptr && transpose != nullptr && perm_of(*transpose) == p) to = transpose->input(0);
       if (to == nullptr) to = make_transpose(node, v, back, node);
