@@ -42,6 +42,12 @@ TEST(MaxPool, CeilModeDropsWindowsThatStartInTheEndPadding) {
   expect_equal(run_op("MaxPool", window({2}, {2}, {}, true), {f32({1, 1, 3}, {1, 2, 3})})[0], f32({1, 1, 2}, {2, 3}));
 }
 
+TEST(Pool, CeilModeTakesAWindowLargerThanItsInput) {
+  const Tensor x = f32({1, 1, 2}, {1, 3});
+  expect_equal(run_op("MaxPool", window({3}, {3}, {}, true), {x})[0], f32({1, 1, 1}, {3}));
+  expect_equal(run_op("AveragePool", window({3}, {3}, {}, true), {x})[0], f32({1, 1, 1}, {2}));
+}
+
 TEST(MaxPool, IndicesCountTheWholeTensorInEitherOrder) {
   const Tensor x = f32({1, 2, 2, 2}, {1, 5, 2, 3, 9, 0, 0, 9});
   const std::vector<Tensor> out = run_op("MaxPool", window({2, 2}), {x}, 2);

@@ -112,10 +112,10 @@ D at_least_zero(const D& value) {
   return known && *known < 0 ? D(0) : value;
 }
 
-}  // namespace
-
+// Windows that lie whole in the padded input; `partial` lets one that is larger pass.
 template <typename D>
-BasicConvGeometry<D> conv_geometry(const Attributes& attrs, const std::vector<D>& in, std::vector<int64_t> kernel) {
+BasicConvGeometry<D> whole_windows(const Attributes& attrs, const std::vector<D>& in, std::vector<int64_t> kernel,
+                                   bool partial) {
   BasicConvGeometry<D> g = base_geometry(attrs, in, std::move(kernel));
   const AutoPad mode = auto_pad_of(attrs);
   for (size_t i = 0; i < in.size(); ++i) {
@@ -123,23 +123,32 @@ BasicConvGeometry<D> conv_geometry(const Attributes& attrs, const std::vector<D>
       pad_same(g, i, mode);
       continue;
     }
-    check_fits(g, i);
+    if (!partial) check_fits(g, i);
     const D room = g.in[i] + g.pads_begin[i] + g.pads_end[i] - D(g.extent(i));
     g.out[i] = at_least_zero<D>(floordiv(room, D(g.strides[i])) + D(1));
   }
   return g;
 }
 
+}  // namespace
+
+template <typename D>
+BasicConvGeometry<D> conv_geometry(const Attributes& attrs, const std::vector<D>& in, std::vector<int64_t> kernel) {
+  return whole_windows(attrs, in, std::move(kernel), false);
+}
+
 template <typename D>
 BasicConvGeometry<D> pool_geometry(const Attributes& attrs, const std::vector<D>& in) {
   const std::vector<int64_t> kernel = attrs.get_ints("kernel_shape");
   if (kernel.empty()) bad_attribute("kernel_shape is missing");
-  BasicConvGeometry<D> g = conv_geometry(attrs, in, kernel);
-  if (attrs.get_int("ceil_mode", 0) == 0 || auto_pad_of(attrs) != AutoPad::NOTSET) return g;
+  const bool ceil = attrs.get_int("ceil_mode", 0) != 0 && auto_pad_of(attrs) == AutoPad::NOTSET;
+  BasicConvGeometry<D> g = whole_windows(attrs, in, kernel, ceil);
+  if (!ceil) return g;
   for (size_t i = 0; i < in.size(); ++i) {
     const D stride(g.strides[i]);
     const D room = g.in[i] + g.pads_begin[i] + g.pads_end[i] - D(g.extent(i));
     const D windows = ceildiv(room, stride) + D(1);
+    if (const auto known = as_const(windows); known && *known < 1) check_fits(g, i);
     const D starts_inside = floordiv(g.in[i] + g.pads_begin[i] - D(1), stride) + D(1);
     g.out[i] = at_least_zero<D>(min(windows, starts_inside));
   }
