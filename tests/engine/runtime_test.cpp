@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -17,14 +18,33 @@ namespace {
 std::atomic<long> allocations{0};
 }
 
-// Counts every allocation of the process, so that a test can say that a run makes none.
-__attribute__((noinline)) void* operator new(std::size_t size) {
+// Counts every allocation of the process, so that a test can say that a run makes none. All forms are replaced: one
+// that is left would take its memory elsewhere than where it is given back.
+__attribute__((noinline)) void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
+  return std::malloc(size == 0 ? 1 : size);
+}
+__attribute__((noinline)) void* operator new(std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {
+  ++allocations;
+  const auto unit = static_cast<std::size_t>(align);
+  return std::aligned_alloc(unit, (std::max<std::size_t>(size, 1) + unit - 1) / unit * unit);
+}
+__attribute__((noinline)) void* operator new(std::size_t size) {
+  if (void* p = operator new(size, std::nothrow)) return p;
+  throw std::bad_alloc();
+}
+__attribute__((noinline)) void* operator new(std::size_t size, std::align_val_t align) {
+  if (void* p = operator new(size, align, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 __attribute__((noinline)) void operator delete(void* p) noexcept { std::free(p); }
 __attribute__((noinline)) void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(p);
+}
 
 namespace deepjit {
 
