@@ -1,6 +1,7 @@
 #include "compiler/shapes.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <set>
 
@@ -84,6 +85,28 @@ const std::vector<std::vector<int64_t>>& guesses(int rank) {
   }
 }
 
+// Halves guessed sizes until no input is so large that tuning takes minutes or memory runs out.
+void keep_small(const Program& program, InputShapes& shapes) {
+  constexpr double kMost = 1 << 22;
+  const auto too_large = [](const TensorDesc& desc) {
+    double count = 1;
+    for (int64_t d : desc.dims) count *= static_cast<double>(d);
+    return count > kMost;
+  };
+  for (bool changed = true; changed && std::any_of(shapes.begin(), shapes.end(), too_large);) {
+    changed = false;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const ProgramInput& input = program.inputs[i];
+      const Shape& shape = program.buffers[static_cast<size_t>(input.buffer)].type.shape;
+      for (int k = 0; !input.has_range && k < shapes[i].dims.rank(); ++k) {
+        if (shape[k].is_const() || shapes[i].dims[k] < 2) continue;
+        shapes[i].dims[k] /= 2;
+        changed = true;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<InputShapes> candidate_shapes(const Program& program, Which which, bool* guessed) {
@@ -118,6 +141,7 @@ std::vector<InputShapes> candidate_shapes(const Program& program, Which which, b
       }
       shapes.push_back(desc);
     }
+    if (any_guess) keep_small(program, shapes);
     trials.push_back(std::move(shapes));
     *guessed = *guessed || any_guess;
     if (!any_guess) break;
@@ -127,8 +151,22 @@ std::vector<InputShapes> candidate_shapes(const Program& program, Which which, b
 
 namespace {
 
-// Binds at one trial's shapes. Steps that were reached before a failure, or in branches that fit, count.
-Probe try_shapes(const Program& program, const ProgramInfo& info, const InputShapes& shapes, int threads) {
+double bytes_of(const TuneTask& task) {
+  double bytes = 0;
+  for (const auto* list : {&task.inputs, &task.outputs}) {
+    for (const TensorDesc& desc : *list) {
+      double count = desc.dtype == DType::UNDEFINED ? 0 : static_cast<double>(dtype_size(desc.dtype));
+      for (int64_t d : desc.dims) count *= static_cast<double>(d);
+      bytes += count;
+    }
+  }
+  return bytes;
+}
+
+// Binds at one trial's shapes. Steps that were reached before a failure, or in branches that fit, count; those that
+// `most_bytes` do not hold are left out.
+Probe try_shapes(const Program& program, const ProgramInfo& info, const InputShapes& shapes, int threads,
+                 double most_bytes) {
   Probe result;
   result.shapes = shapes;
   BindRequest request;
@@ -136,11 +174,16 @@ Probe try_shapes(const Program& program, const ProgramInfo& info, const InputSha
   request.make_kernels = false;
   for (size_t i = 0; i < shapes.size(); ++i) request.inputs.emplace_back(program.inputs[i].buffer, shapes[i]);
   std::set<int32_t> seen;
+  std::string large;
   request.visitor = [&](const Step& step, const StepShape& shape) {
     const auto index = static_cast<int32_t>(&step - program.steps.data());
     if (!seen.insert(index).second) return;
     TuneTask task{index, shape.inputs, shape.outputs, {}};
     for (const Tensor* constant : shape.constants) task.constants.push_back(constant ? *constant : Tensor());
+    if (bytes_of(task) > most_bytes) {
+      large = "node \"" + step.name + "\" (" + step.op + "): too large to try";
+      return;
+    }
     result.tasks.push_back(std::move(task));
   };
   try {
@@ -150,16 +193,20 @@ Probe try_shapes(const Program& program, const ProgramInfo& info, const InputSha
   } catch (const Error& e) {
     result.failure = e.message();
   }
+  if (result.failure.empty()) result.failure = large;
   return result;
 }
 
 }  // namespace
 
 Probe probe(const Program& program, Which which, int threads, bool* guessed) {
+  constexpr double kMostGuessed = 256 << 20;  // bytes of one step; whoever needs more says so with a range
   const ProgramInfo info(program);
   std::optional<Probe> best;
-  for (const InputShapes& shapes : candidate_shapes(program, which, guessed)) {
-    Probe trial = try_shapes(program, info, shapes, threads);
+  const std::vector<InputShapes> trials = candidate_shapes(program, which, guessed);
+  const double most = *guessed ? kMostGuessed : std::numeric_limits<double>::infinity();
+  for (const InputShapes& shapes : trials) {
+    Probe trial = try_shapes(program, info, shapes, threads, most);
     const bool fits = trial.failure.empty();
     if (best && best->failure.empty() && !fits) continue;
     if (!best || (fits && !best->failure.empty()) || trial.tasks.size() > best->tasks.size()) best = std::move(trial);

@@ -119,7 +119,8 @@ double Workbench::error(bool per_element) const {
   return worst;
 }
 
-std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels, bool parallel) {
+std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels, bool parallel,
+                                 const std::function<bool()>& out_of_time) {
   using Clock = std::chrono::steady_clock;
   auto sample = [&](Kernel& kernel, int repeats) {
     const auto start = Clock::now();
@@ -148,7 +149,7 @@ std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& k
   for (size_t k = 0; k < kernels.size(); ++k) {
     if (!far[k]) samples[k].clear();
   }
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds && (round == 0 || !out_of_time || !out_of_time()); ++round) {
     for (size_t k = 0; k < kernels.size(); ++k) {
       if (!far[k]) samples[k].push_back(sample(*kernels[k], repeats));
     }

@@ -1,6 +1,7 @@
 // Verifying and timing one candidate kernel.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct Timing {
 // Times all kernels in interleaved rounds. A kernel that is far slower than the best is measured once.
 // `parallel`: kernels run on several threads. Other load then delays most samples, as one late thread holds up all,
 // and the fastest sample is taken instead of the lower quartile.
-std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels, bool parallel = false);
+// `out_of_time` ends the rounds early.
+std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels, bool parallel = false,
+                                 const std::function<bool()>& out_of_time = {});
 
 }  // namespace deepjit

@@ -139,7 +139,7 @@ class Tuner {
       ++report_.out_of_budget;
       return choice;
     }
-    measure(choice, step, task, shape, offers);
+    if (!measure(choice, step, task, shape, offers)) return choice;
     // As the lockfile will give it back: a build from the lockfile then has the same bytes.
     choice = read_lock(write_lock({choice})).begin()->second;
     ++report_.measured;
@@ -147,11 +147,18 @@ class Tuner {
     return choice;
   }
 
-  // Verifies all offers and times those that agree with the reference.
-  void measure(Choice& choice, const Step& step, const TuneTask& task, const StepShape& shape,
+  bool skip(const Step& step) {
+    log(fmt::format("{} {}: the budget ended while it was measured", step.name, step.op));
+    ++report_.out_of_budget;
+    return false;
+  }
+
+  // Verifies all offers and times those that agree with the reference. False when the budget ended before.
+  bool measure(Choice& choice, const Step& step, const TuneTask& task, const StepShape& shape,
                const std::vector<Tactic>& offers) {
     Workbench bench(step, task, false, 1);
     bench.run_reference(shape);
+    if (out_of_time()) return skip(step);
     std::unique_ptr<Workbench> hard;
     if (find_op(step.op).pointwise) {
       hard = std::make_unique<Workbench>(step, task, true, 2);
@@ -159,6 +166,7 @@ class Tuner {
     }
     std::vector<Candidate> candidates;
     for (const Tactic& offer : offers) {
+      if (out_of_time()) return skip(step);
       Candidate c{offer, nullptr, 0, {}};
       const std::string fault = prepare(c, shape, bench, hard.get());
       if (fault.empty())
@@ -166,10 +174,11 @@ class Tuner {
       else
         log(fmt::format("{} {}: {} dropped: {}", step.name, step.op, tactic_name(offer), fault));
     }
-    if (candidates.empty()) return;
+    if (candidates.empty()) return true;
     std::vector<Kernel*> kernels;
     for (const Candidate& c : candidates) kernels.push_back(c.kernel.get());
-    const std::vector<Timing> timings = time_kernels(bench, kernels, options_.threads > 1);
+    const std::vector<Timing> timings =
+        time_kernels(bench, kernels, options_.threads > 1, [this] { return out_of_time(); });
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].timing = timings[i];
     const Candidate& best = pick(candidates);
     for (const Candidate& c : candidates) {
@@ -180,6 +189,7 @@ class Tuner {
     choice.time_us = best.timing.centre_us;
     choice.spread_us = best.timing.spread_us;
     choice.max_error = best.error;
+    return true;
   }
 
   // Why the candidate cannot be used, or "".

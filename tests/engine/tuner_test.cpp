@@ -10,6 +10,7 @@
 #include "lower/lower.h"
 #include "runtime/engine.h"
 #include "tune/cache.h"
+#include "tune/measure.h"
 
 namespace deepjit {
 
@@ -97,6 +98,22 @@ TEST(Tuner, EndsOnTimeWithAValidEngine) {
   EXPECT_EQ(report.measured, 0u);
   EXPECT_EQ(report.out_of_budget, 1u);
   EXPECT_EQ(run(program), run(conv_program()));
+}
+
+TEST(Tuner, StopsMeasuringWhenTimeIsUp) {
+  struct Counter : Kernel {
+    int runs = 0;
+    void run(const KernelArgs&) override { ++runs; }
+  };
+  const Program program = conv_program();
+  const std::vector<TuneTask> tasks = tasks_of(program);
+  Workbench bench(program.steps[0], tasks[0], false, 1);
+  Counter patient;
+  Counter hasty;
+  time_kernels(bench, {&patient});
+  time_kernels(bench, {&hasty}, false, [] { return true; });
+  EXPECT_LE(hasty.runs, 110);  // the warm-up and one round
+  EXPECT_GE(patient.runs, 5 * 100);
 }
 
 TEST(Tuner, KeepsAConstantOnlyInTheFormThatIsUsed) {
