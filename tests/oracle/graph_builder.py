@@ -109,7 +109,7 @@ class Builder:
             array = self.rng.standard_normal(shape)
         if self.specials and np.size(array) and self.chance(0.5):
             flat = np.array(array, dtype).reshape(-1)
-            flat[self.rng.integers(flat.size)] = self.choice([np.nan, np.inf, -np.inf, -0.0, 1e-42])
+            flat[self.rng.integers(flat.size)] = self.choice([np.nan, np.inf, -np.inf, -0.0])
             return flat.reshape(shape)
         return np.asarray(np.abs(array) + 0.25 if positive else array).astype(dtype)
 

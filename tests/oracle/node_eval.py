@@ -32,9 +32,11 @@ PREFER_RUNTIME = words(
     """Loop Scan MaxPool AveragePool ConvTranspose Resize Conv BatchNormalization GlobalMaxPool Gather ArgMax
     ArgMin ReduceSumSquare DepthToSpace SpaceToDepth"""
 )
-RUNTIME_ONLY = words("""Loop Scan Resize ArgMax ArgMin DepthToSpace SpaceToDepth""")
+RUNTIME_ONLY = words("""Loop Scan MaxPool Resize ArgMax ArgMin DepthToSpace SpaceToDepth""")
 # Inputs that are parameters rather than data: moving them changes what is computed.
 FIXED = {"Pow": [1], "Resize": [1, 2], "Range": [0, 1, 2]}
+# Undefined for NaN, or for values out of an integer's range.
+NEEDS_NUMBERS = words("""Cast QuantizeLinear ArgMax ArgMin TopK""")
 MARGIN = 10.0  # a discrete output must hold under this many times the error
 
 
@@ -66,6 +68,16 @@ def outer_names(graph: onnx.GraphProto) -> set[str]:
         found |= used_names(node) - own
         own |= set(node.output)
     return found | ({v.name for v in graph.output} - own)
+
+
+def op_types(node: onnx.NodeProto) -> set[str]:
+    """Its op and those of its bodies."""
+    found = {node.op_type}
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            for inner in attribute.g.node:
+                found |= op_types(inner)
+    return found
 
 
 def used_names(node: onnx.NodeProto) -> set[str]:
@@ -102,10 +114,11 @@ class NodeRunner:
         return lambda feeds: session.run(None, feeds)
 
     def first_run(self):
+        ops = op_types(self.node)
         ways = [self.reference, self.runtime]
-        if self.node.op_type in PREFER_RUNTIME:
+        if ops & PREFER_RUNTIME:
             ways.reverse()
-        if self.node.op_type in RUNTIME_ONLY:
+        if ops & RUNTIME_ONLY:
             ways = [self.runtime]
         reason = ""
         for way in ways:
@@ -176,6 +189,8 @@ def evaluate(node: onnx.NodeProto, feeds: dict, errors: dict, opset: int, seed: 
     """(outputs, errors): errors hold one absolute bound for each output, inf when the output is unstable."""
     with np.errstate(all="ignore"), contextlib.redirect_stderr(io.StringIO()):
         runner = NodeRunner(node, feeds, opset)
+        if node.op_type in NEEDS_NUMBERS and any(not np.isfinite(a).all() for a in runner.feeds.values()):
+            raise Refused("undefined for values that are not finite")
         outputs = runner.first_run()
         rounds = node.op_type not in EXACT
         inexact = any(is_float(a) for a in runner.feeds.values()) and (

@@ -36,7 +36,7 @@ def variants(seed: int, passes: list[str]) -> dict[str, dict]:
         off = names[seed % len(names)]
         made[f"without-{off}"] = {"tune": False, "disable": [off]}
     made[("O1", "O2")[seed % 2]] = {"tune": False, "level": 1 + seed % 2}
-    made["onednn"] = {"force_tactic": "onednn"}
+    made["onednn"] = {"force_tactic": "onednn", "budget": 2.0}
     return made
 
 

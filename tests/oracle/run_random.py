@@ -20,7 +20,7 @@ from graph_random import generate
 from random_check import Finding, serve
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TIMEOUT_S = 60.0
+TIMEOUT_S = 30.0
 
 
 class Worker:
@@ -116,6 +116,8 @@ def report(seed: int, findings: list, args, worker: Worker):
     first = findings[0]
     print(f"seed {seed}: " + "; ".join(f"{f.variant} {f.kind}: {f.detail}" for f in findings), flush=True)
     if args.no_shrink:
+        return
+    if first.variant == "generate":
         return
     case = generate(seed, args.only_op)
     small, finding = shrink_case(case, first, worker, lambda text: None)
