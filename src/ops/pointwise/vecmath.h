@@ -29,8 +29,10 @@ inline Reduced reduce_exp(float x) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   const float shifted = x * 1.44269504f + kMagic;
   const float n = shifted - kMagic;
-  const int32_t i = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kMagic);
-  const int32_t half = i >> 1;
+  const auto i = static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kMagic));
+  const auto half = static_cast<uint32_t>(i >> 1);
+  const uint32_t rest = static_cast<uint32_t>(i) - half;
+  const auto power = [](uint32_t e) { return std::bit_cast<float>((e + 127u) << 23); };  // 2^e
   const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;  // ln 2 in two parts, the first with few bits
   float q = 0.00019899587f;
   q = q * r + 0.0013933884f;
@@ -38,7 +40,7 @@ inline Reduced reduce_exp(float x) {
   q = q * r + 0.041666463f;
   q = q * r + 0.16666667f;
   q = q * r + 0.5f;
-  return {std::bit_cast<float>((half + 127) << 23), std::bit_cast<float>((i - half + 127) << 23), r + r * r * q};
+  return {power(half), power(rest), r + r * r * q};
 }
 
 }  // namespace vecmath_detail
@@ -91,9 +93,10 @@ inline float vec_erf(float x) {
 inline float vec_log(float x) {
   constexpr float kInf = __builtin_inff();
   const bool tiny = x < 1.17549435e-38f;  // subnormal
-  const int32_t bits = std::bit_cast<int32_t>(tiny ? x * 8388608.0f : x);
-  const int32_t exponent = (bits - 0x3f3504f3) >> 23;  // the mantissa is then in [sqrt(1/2), sqrt(2))
-  const float f = std::bit_cast<float>(bits - (exponent << 23)) - 1.0f;
+  const uint32_t bits = std::bit_cast<uint32_t>(tiny ? x * 8388608.0f : x);
+  // The mantissa is then in [sqrt(1/2), sqrt(2)). Unsigned: a negative x may wrap.
+  const int32_t exponent = static_cast<int32_t>(bits - 0x3f3504f3u) >> 23;
+  const float f = std::bit_cast<float>(bits - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;
   const float n = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
   float p = 0.0714975372f;
   p = p * f - 0.115712009f;
