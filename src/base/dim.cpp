@@ -384,6 +384,16 @@ std::string Shape::to_string() const {
   return text + "]";
 }
 
-std::string TensorType::to_string() const { return std::string(dtype_name(dtype)) + shape.to_string(); }
+bool TensorType::operator==(const TensorType& other) const {
+  if (dtype != other.dtype || shape != other.shape) return false;
+  if (element == nullptr || other.element == nullptr) return element == other.element;
+  return *element == *other.element;
+}
+
+std::string TensorType::to_string() const {
+  std::string text = std::string(dtype_name(dtype)) + shape.to_string();
+  if (element != nullptr) text += "(" + element->to_string() + ")";
+  return text;
+}
 
 }  // namespace deepjit

@@ -92,11 +92,15 @@ class Shape {
   std::vector<Dim> dims_;
 };
 
+// The type of a value. For a SEQUENCE (of tensors) and an OPTIONAL (of a tensor or a sequence), `shape` is [n] and
+// `element` the type that all elements share, unranked or symbolic where they differ.
 struct TensorType {
   DType dtype = DType::UNDEFINED;
   Shape shape;
-  bool operator==(const TensorType&) const = default;
-  std::string to_string() const;  // "float32[N,3,H,W]"
+  std::shared_ptr<const TensorType> element = nullptr;
+
+  bool operator==(const TensorType& other) const;
+  std::string to_string() const;  // "float32[N,3,H,W]", "sequence[n](float32[*])"
 };
 
 }  // namespace deepjit

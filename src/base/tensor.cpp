@@ -9,10 +9,18 @@ namespace deepjit {
 
 Tensor::Tensor(DType dtype, const Dims& dims) {
   view_ = {dtype, dims, nullptr};
-  if (dtype == DType::STRING) {
-    auto strings = std::make_shared<std::vector<std::string>>(static_cast<size_t>(dims.count()));
-    view_.data = strings->data();
-    owner_ = strings;
+  if (is_object(dtype)) {
+    const auto own = [&]<typename T>(std::vector<T> objects) {
+      auto owner = std::make_shared<std::vector<T>>(std::move(objects));
+      view_.data = owner->data();
+      owner_ = std::move(owner);
+    };
+    const auto n = static_cast<size_t>(dims.count());
+    if (dtype == DType::STRING) {
+      own(std::vector<std::string>(n));
+    } else {
+      own(std::vector<Tensor>(n));
+    }
     return;
   }
   const size_t bytes = (static_cast<size_t>(view_.bytes()) + 63) / 64 * 64;
@@ -72,6 +80,10 @@ bool Tensor::same_as(const Tensor& other) const {
   if (view_.data == other.view_.data) return true;
   if (dtype() == DType::STRING) {
     return std::equal(as<std::string>(), as<std::string>() + count(), other.as<std::string>());
+  }
+  if (is_object(dtype())) {
+    return std::equal(as<Tensor>(), as<Tensor>() + count(), other.as<Tensor>(),
+                      [](const Tensor& a, const Tensor& b) { return a.same_as(b); });
   }
   return std::memcmp(view_.data, other.view_.data, static_cast<size_t>(bytes())) == 0;
 }

@@ -18,7 +18,8 @@ struct TensorDesc {
   bool operator==(const TensorDesc&) const = default;
 };
 
-// Dense, row-major data somewhere in memory. Does not own. For STRING, data points at std::string objects.
+// Dense, row-major data somewhere in memory. Does not own. For STRING, data points at std::string objects; for
+// SEQUENCE and OPTIONAL, at Tensor objects.
 struct TensorView {
   DType dtype = DType::UNDEFINED;
   Dims dims;
@@ -37,7 +38,7 @@ struct TensorView {
 class Tensor {
  public:
   Tensor() = default;
-  // Allocates; contents are uninitialized (strings are empty). Throws HOST_OOM.
+  // Allocates; contents are uninitialized (objects: empty). Throws HOST_OOM.
   Tensor(DType dtype, const Dims& dims);
   // Refers to memory kept alive by `owner` (a mapped file, a numpy array); no copy.
   Tensor(DType dtype, const Dims& dims, const void* data, std::shared_ptr<const void> owner);
@@ -67,7 +68,7 @@ class Tensor {
   // Elements as int64 (any integer or bool type) or double (any numeric type).
   std::vector<int64_t> to_i64() const;
   std::vector<double> to_f64() const;
-  // True when dtype, dims and all bytes are equal.
+  // True when dtype, dims and all elements are equal, bit for bit.
   bool same_as(const Tensor& other) const;
 
  private:

@@ -28,6 +28,12 @@ constexpr std::pair<DType, std::string_view> kNames[] = {
     {DType::FLOAT8E5M2FNUZ, "float8e5m2fnuz"},
     {DType::UINT4, "uint4"},
     {DType::INT4, "int4"},
+    {DType::FLOAT4E2M1, "float4e2m1"},
+    {DType::FLOAT8E8M0, "float8e8m0"},
+    {DType::UINT2, "uint2"},
+    {DType::INT2, "int2"},
+    {DType::SEQUENCE, "sequence"},
+    {DType::OPTIONAL, "optional"},
 };
 
 }  // namespace
@@ -63,6 +69,8 @@ size_t dtype_size(DType dtype) {
       return 2;
     case DType::UNDEFINED:
     case DType::STRING:
+    case DType::SEQUENCE:
+    case DType::OPTIONAL:
       return 0;
     default:
       return 1;
@@ -79,6 +87,8 @@ bool is_float(DType dtype) {
     case DType::FLOAT8E4M3FNUZ:
     case DType::FLOAT8E5M2:
     case DType::FLOAT8E5M2FNUZ:
+    case DType::FLOAT4E2M1:
+    case DType::FLOAT8E8M0:
       return true;
     default:
       return false;
@@ -87,13 +97,15 @@ bool is_float(DType dtype) {
 
 bool is_signed_integer(DType dtype) {
   return dtype == DType::INT8 || dtype == DType::INT16 || dtype == DType::INT32 || dtype == DType::INT64 ||
-         dtype == DType::INT4;
+         dtype == DType::INT4 || dtype == DType::INT2;
 }
 
 bool is_integer(DType dtype) {
   return is_signed_integer(dtype) || dtype == DType::UINT8 || dtype == DType::UINT16 || dtype == DType::UINT32 ||
-         dtype == DType::UINT64 || dtype == DType::UINT4;
+         dtype == DType::UINT64 || dtype == DType::UINT4 || dtype == DType::UINT2;
 }
+
+bool is_object(DType dtype) { return dtype == DType::STRING || dtype == DType::SEQUENCE || dtype == DType::OPTIONAL; }
 
 float16::float16(float value) {
   const uint32_t x = std::bit_cast<uint32_t>(value);

@@ -16,8 +16,11 @@
 
 namespace deepjit {
 
-// Element types. The numbers are ONNX's TensorProto.DataType, so import and the engine file share them.
-// INT4, UINT4, INT2 and UINT2 are stored one element a byte in memory.
+// Element types. The numbers below 100 are ONNX's TensorProto.DataType, so import and the engine file share them.
+// The types of less than eight bits are stored one element a byte in memory.
+//
+// The elements of STRING, SEQUENCE and OPTIONAL are C++ objects: std::string for STRING, Tensor for the other two.
+// A sequence of n tensors has dims [n]; an optional has dims [0] when it is empty, [1] otherwise.
 enum class DType : uint8_t {
   UNDEFINED = 0,
   FLOAT32 = 1,
@@ -40,14 +43,21 @@ enum class DType : uint8_t {
   FLOAT8E5M2FNUZ = 20,
   UINT4 = 21,
   INT4 = 22,
+  FLOAT4E2M1 = 23,
+  FLOAT8E8M0 = 24,
+  UINT2 = 25,
+  INT2 = 26,
+  SEQUENCE = 100,
+  OPTIONAL = 101,
 };
 
 std::string_view dtype_name(DType dtype);  // "float32", "int4", ...
 std::optional<DType> dtype_from_name(std::string_view name);
-size_t dtype_size(DType dtype);  // bytes per element in memory; 0 for STRING
+size_t dtype_size(DType dtype);  // bytes per element in memory; 0 where elements are objects
 bool is_float(DType dtype);      // all floating-point types
 bool is_integer(DType dtype);    // signed and unsigned, not BOOL
 bool is_signed_integer(DType dtype);
+bool is_object(DType dtype);  // STRING, SEQUENCE, OPTIONAL: never part of an arena
 
 // IEEE half, stored as bits. Arithmetic is done in float.
 struct float16 {

@@ -52,9 +52,11 @@ void visit_integer(DType dtype, std::string_view what, F&& f) {
   switch (dtype) {
     case DType::INT8:
     case DType::INT4:
+    case DType::INT2:
       return f.template operator()<int8_t>();
     case DType::UINT8:
     case DType::UINT4:
+    case DType::UINT2:
       return f.template operator()<uint8_t>();
     case DType::INT16:
       return f.template operator()<int16_t>();
