@@ -17,7 +17,7 @@ namespace deepjit {
   X(103, LIMIT, "a count or size limit is exceeded")                              \
   X(104, DEPTH, "graphs or functions nest too deep")                              \
   X(105, UTF8, "a name is not valid UTF-8")                                       \
-  X(201, GRAPH_CYCLE, "nodes form a cycle or are not in topological order")       \
+  X(201, GRAPH_CYCLE, "nodes form a cycle, or functions call each other")         \
   X(202, DUPLICATE_NAME, "two values, inputs or initializers share a name")       \
   X(203, SHAPE_MISMATCH, "shapes do not fit together")                            \
   X(204, UNDEFINED_VALUE, "a node or output reads a value nobody defines")        \
