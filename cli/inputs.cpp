@@ -6,7 +6,7 @@
 #include <numbers>
 #include <random>
 
-#include "base/float8.h"
+#include "base/small_types.h"
 #include "cli/npy.h"
 #include "compiler/build.h"
 
@@ -89,13 +89,12 @@ int64_t random_integer(DType dtype, Random& random) {
       return random.below(256) - 128;
     case DType::BOOL:
       return random.below(2);
-    case DType::INT4:
-      return random.below(16) - 8;
-    case DType::UINT4:
-      return random.below(16);
     default:
-      return random.below(10);
+      break;
   }
+  if (!is_packed(dtype)) return random.below(10);
+  const IntegerRange range = integer_range(dtype);
+  return range.low + random.below(range.high - range.low + 1);
 }
 
 void set_element(const Tensor& t, int64_t i, double value) {
@@ -119,7 +118,7 @@ void set_element(const Tensor& t, int64_t i, double value) {
       break;
   }
   if (is_float(t.dtype())) {
-    t.as<uint8_t>()[i] = float_to_float8(t.dtype(), static_cast<float>(value), true);
+    t.as<uint8_t>()[i] = float_to_small_float(t.dtype(), static_cast<float>(value), true);
     return;
   }
   // Little endian: the low bytes of an int64 are the element.

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/float8.h"
+#include "base/small_types.h"
 #include "cli/files.h"
 
 namespace deepjit::cli {
@@ -178,20 +178,20 @@ std::string header_text(const std::string& descr, const Dims& dims) {
   return header + text;
 }
 
-bool is_float8(DType t) { return t >= DType::FLOAT8E4M3FN && t <= DType::FLOAT8E5M2FNUZ; }
+bool is_packed_integer(DType t) { return is_packed(t) && is_integer(t); }
+// The type that holds the bytes of a packed integer type.
+DType byte_type(DType t) { return is_signed_integer(t) ? DType::INT8 : DType::UINT8; }
 
 // A tensor of a type that NumPy has, with the same values.
 Tensor storable(const TensorView& view) {
-  if (view.dtype == DType::INT4 || view.dtype == DType::UINT4) {
-    return Tensor(view.dtype == DType::INT4 ? DType::INT8 : DType::UINT8, view.dims, view.data, nullptr);
-  }
-  if (view.dtype != DType::BFLOAT16 && !is_float8(view.dtype)) {
+  if (is_packed_integer(view.dtype)) return Tensor(byte_type(view.dtype), view.dims, view.data, nullptr);
+  if (view.dtype != DType::BFLOAT16 && !is_small_float(view.dtype)) {
     return Tensor(view.dtype, view.dims, view.data, nullptr);
   }
   Tensor t(DType::FLOAT32, view.dims);
   for (int64_t i = 0; i < view.count(); ++i) {
-    t.as<float>()[i] = is_float8(view.dtype) ? float8_to_float(view.dtype, view.as<uint8_t>()[i])
-                                             : static_cast<float>(view.as<bfloat16>()[i]);
+    t.as<float>()[i] = is_small_float(view.dtype) ? small_float_to_float(view.dtype, view.as<uint8_t>()[i])
+                                                  : static_cast<float>(view.as<bfloat16>()[i]);
   }
   return t;
 }
@@ -249,19 +249,25 @@ void write_npy(const std::string& path, const TensorView& tensor) {
 
 Tensor convert_for(const Tensor& tensor, DType wanted) {
   const int64_t count = tensor.count();
-  if (tensor.dtype() == DType::INT8 && wanted == DType::INT4) {
+  if (is_packed_integer(wanted) && tensor.dtype() == byte_type(wanted)) {
+    for (int64_t i = 0; i < count; ++i) {
+      const uint8_t byte = tensor.as<uint8_t>()[i];
+      if (packed_element(wanted, byte) == byte) continue;
+      const IntegerRange range = integer_range(wanted);
+      throw Error(
+          Code::ARGUMENT,
+          std::to_string(tensor.to_i64()[static_cast<size_t>(i)]) + " is outside of " + std::string(dtype_name(wanted)),
+          "give numbers from " + std::to_string(range.low) + " to " + std::to_string(range.high));
+    }
     return Tensor(wanted, tensor.dims(), tensor.view().data, std::make_shared<Tensor>(tensor));
   }
-  if (tensor.dtype() == DType::UINT8 && wanted == DType::UINT4) {
-    return Tensor(wanted, tensor.dims(), tensor.view().data, std::make_shared<Tensor>(tensor));
-  }
-  if (tensor.dtype() != DType::FLOAT32 || (wanted != DType::BFLOAT16 && !is_float8(wanted))) return tensor;
+  if (tensor.dtype() != DType::FLOAT32 || (wanted != DType::BFLOAT16 && !is_small_float(wanted))) return tensor;
   Tensor t(wanted, tensor.dims());
   for (int64_t i = 0; i < count; ++i) {
     if (wanted == DType::BFLOAT16) {
       t.as<bfloat16>()[i] = bfloat16(tensor.as<float>()[i]);
     } else {
-      t.as<uint8_t>()[i] = float_to_float8(wanted, tensor.as<float>()[i], true);
+      t.as<uint8_t>()[i] = float_to_small_float(wanted, tensor.as<float>()[i], true);
     }
   }
   return t;

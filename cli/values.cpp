@@ -4,16 +4,16 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/float8.h"
+#include "base/small_types.h"
 
 namespace deepjit::cli {
 
 namespace {
 
 std::vector<double> numbers(const TensorView& view) {
-  if (view.dtype < DType::FLOAT8E4M3FN || view.dtype > DType::FLOAT8E5M2FNUZ) return to_f64(view);
+  if (!is_small_float(view.dtype)) return to_f64(view);
   std::vector<double> values;
-  for (int64_t i = 0; i < view.count(); ++i) values.push_back(float8_to_float(view.dtype, view.as<uint8_t>()[i]));
+  for (int64_t i = 0; i < view.count(); ++i) values.push_back(small_float_to_float(view.dtype, view.as<uint8_t>()[i]));
   return values;
 }
 

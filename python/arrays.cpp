@@ -45,9 +45,19 @@ constexpr TypePair kTypes[] = {
     {DataType::FLOAT8E4M3FNUZ, -1, "float8_e4m3fnuz"},
     {DataType::FLOAT8E5M2, -1, "float8_e5m2"},
     {DataType::FLOAT8E5M2FNUZ, -1, "float8_e5m2fnuz"},
+    {DataType::FLOAT8E8M0, -1, "float8_e8m0fnu"},
+    {DataType::FLOAT4E2M1, -1, "float4_e2m1fn"},
     {DataType::INT4, -1, "int4"},
     {DataType::UINT4, -1, "uint4"},
+    {DataType::INT2, -1, "int2"},
+    {DataType::UINT2, -1, "uint2"},
 };
+
+// The bits that an element of a packed type uses of its byte; 0 for all other types.
+int packed_mask(DataType dtype) {
+  if (dtype == DataType::INT4 || dtype == DataType::UINT4 || dtype == DataType::FLOAT4E2M1) return 15;
+  return dtype == DataType::INT2 || dtype == DataType::UINT2 ? 3 : 0;
+}
 
 // The text of the Python exception in flight, which is cleared.
 std::string take_python_error() {
@@ -117,16 +127,18 @@ nb::object as_dense(const nb::object& array) {
   return nb::steal(made);
 }
 
-// Four-bit types of other makers leave the upper half of the byte open: it becomes sign or zero here.
-nb::object with_clean_halves(const nb::object& array, DataType dtype) {
+// Packed types of other makers leave the rest of the byte open: it becomes sign or zero here.
+nb::object with_clean_bytes(const nb::object& array, DataType dtype) {
   auto* source = reinterpret_cast<PyArrayObject*>(array.ptr());
   nb::object copy = nb::steal(PyArray_NewCopy(source, NPY_CORDER));
   auto* target = reinterpret_cast<PyArrayObject*>(copy.ptr());
   if (target == nullptr) throw Error(kHostOom, "cannot copy an input: " + take_python_error());
   auto* bytes = static_cast<uint8_t*>(PyArray_DATA(target));
+  const int mask = packed_mask(dtype);
+  const bool has_sign = dtype == DataType::INT4 || dtype == DataType::INT2;
   for (npy_intp i = 0; i < PyArray_SIZE(target); ++i) {
-    const int low = bytes[i] & 15;
-    bytes[i] = static_cast<uint8_t>(dtype == DataType::INT4 && low > 7 ? low - 16 : low);
+    const int low = bytes[i] & mask;
+    bytes[i] = static_cast<uint8_t>(has_sign && low > mask / 2 ? low - mask - 1 : low);
   }
   return copy;
 }
@@ -186,8 +198,7 @@ void add(Feeds& feeds, const Engine& engine, nb::handle key, nb::handle value) {
     feeds.strings.push_back(to_strings(array, input.name));
     input.data = feeds.strings.back()->data();
   } else {
-    array = input.dtype == DataType::INT4 || input.dtype == DataType::UINT4 ? with_clean_halves(array, input.dtype)
-                                                                            : as_dense(array);
+    array = packed_mask(input.dtype) != 0 ? with_clean_bytes(array, input.dtype) : as_dense(array);
     input.data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr()));
     feeds.owners.push_back(std::move(array));
   }
@@ -231,11 +242,13 @@ nb::object new_array(DataType dtype, std::span<const int64_t> shape, void** data
   return nb::steal(array);
 }
 
-void to_python_int4(const Output& output) {
+void to_python_packed(const Output& output) {
+  const int mask = packed_mask(output.dtype);
+  if (mask == 0) return;
   size_t count = 1;
   for (int64_t d : output.shape) count *= static_cast<size_t>(d);
   auto* bytes = static_cast<uint8_t*>(const_cast<void*>(output.data));
-  for (size_t i = 0; i < count; ++i) bytes[i] &= 15;
+  for (size_t i = 0; i < count; ++i) bytes[i] &= static_cast<uint8_t>(mask);
 }
 
 nb::object string_array(const Output& output) {

@@ -30,8 +30,8 @@ Feeds gather(nb::handle feeds, const Engine& engine);
 // A fresh array of this type; `data` receives its memory.
 nb::object new_array(DataType dtype, std::span<const int64_t> shape, void** data);
 
-// Brings elements of INT4 to the form ml_dtypes gives them: the upper half of the byte is zero.
-void to_python_int4(const Output& output);
+// Brings elements of fewer than eight bits to the form ml_dtypes gives them: the rest of the byte is zero.
+void to_python_packed(const Output& output);
 
 // An array of str objects from an output of strings.
 nb::object string_array(const Output& output);

@@ -75,7 +75,7 @@ nb::dict PyContext::run(nb::handle mapping) {
   }
   nb::dict result;
   for (size_t i = 0; i < infos.size(); ++i) {
-    if ((*outputs)[i].dtype == DataType::INT4) to_python_int4((*outputs)[i]);
+    to_python_packed((*outputs)[i]);
     if (!arrays[i].is_valid()) arrays[i] = string_array((*outputs)[i]);
     result[infos[i].name.c_str()] = std::move(arrays[i]);
   }

@@ -19,8 +19,8 @@ extern "C" {
 typedef int32_t deepjit_status;
 #define DEEPJIT_OK 0
 
-/* Element types, numbered as ONNX's TensorProto.DataType. INT4 and UINT4 take one byte an element; elements of STRING
- * are char pointers. */
+/* Element types, numbered as ONNX's TensorProto.DataType. Types of fewer than eight bits take one byte an
+ * element; elements of STRING are char pointers. */
 typedef enum deepjit_dtype {
   DEEPJIT_UNDEFINED = 0,
   DEEPJIT_FLOAT32 = 1,
@@ -42,7 +42,11 @@ typedef enum deepjit_dtype {
   DEEPJIT_FLOAT8E5M2 = 19,
   DEEPJIT_FLOAT8E5M2FNUZ = 20,
   DEEPJIT_UINT4 = 21,
-  DEEPJIT_INT4 = 22
+  DEEPJIT_INT4 = 22,
+  DEEPJIT_FLOAT4E2M1 = 23,
+  DEEPJIT_FLOAT8E8M0 = 24,
+  DEEPJIT_UINT2 = 25,
+  DEEPJIT_INT2 = 26
 } deepjit_dtype;
 
 typedef struct deepjit_engine deepjit_engine;

@@ -24,8 +24,8 @@
 namespace deepjit {
 inline namespace v1 {
 
-// Element types, numbered as ONNX's TensorProto.DataType. INT4 and UINT4 take one byte an element; the 16-bit and
-// 8-bit floats are raw bits; STRING elements are std::string objects.
+// Element types, numbered as ONNX's TensorProto.DataType. Types of fewer than eight bits take one byte an element;
+// floats of 16 bits or fewer are raw bits; STRING elements are std::string objects.
 enum class DataType : int32_t {
   UNDEFINED = 0,
   FLOAT32 = 1,
@@ -48,6 +48,10 @@ enum class DataType : int32_t {
   FLOAT8E5M2FNUZ = 20,
   UINT4 = 21,
   INT4 = 22,
+  FLOAT4E2M1 = 23,
+  FLOAT8E8M0 = 24,
+  UINT2 = 25,
+  INT2 = 26,
 };
 
 // "float32", "int4", "float8e4m3fn", ...

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/small_types.h"
 #include "base/visit.h"
 #include "graph/infer.h"
 #include "graph/parse_tokens.h"
@@ -224,7 +225,7 @@ class Parser {
       return;
     }
     const std::string text = in_.number();
-    if (dtype_size(tensor.dtype()) == 1 && !is_integer(tensor.dtype())) {  // bool and float8: bytes
+    if (dtype_size(tensor.dtype()) == 1 && !is_integer(tensor.dtype())) {  // bool and small floats: bytes
       tensor.as<uint8_t>()[i] = integer<uint8_t>(text);
       return;
     }
@@ -256,6 +257,7 @@ class Parser {
     const bool real_type = is_float(tensor.dtype());
     double low = real_type ? -1 : 0;
     double high = tensor.dtype() == DType::BOOL ? 2 : real_type ? 1 : 10;
+    if (is_packed(tensor.dtype()) && !real_type) high = static_cast<double>(integer_range(tensor.dtype()).high) + 1;
     in_.expect("(");
     auto state = static_cast<uint64_t>(real(in_.number()));
     if (in_.accept(",")) {

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/small_types.h"
 #include "base/visit.h"
 
 namespace deepjit {
@@ -57,14 +58,10 @@ std::string element(const Tensor& tensor, size_t i) {
       return quote(tensor.as<std::string>()[i]);
     case DType::BOOL:
       return tensor.as<uint8_t>()[i] != 0 ? "true" : "false";
-    case DType::FLOAT8E4M3FN:
-    case DType::FLOAT8E4M3FNUZ:
-    case DType::FLOAT8E5M2:
-    case DType::FLOAT8E5M2FNUZ:
-      return number(static_cast<int>(tensor.as<uint8_t>()[i]));
     default:
       break;
   }
+  if (is_small_float(tensor.dtype())) return number(static_cast<int>(tensor.as<uint8_t>()[i]));
   std::string out;
   visit_numeric(tensor.dtype(), "print", [&]<typename T>() {
     const auto value = load_as_compute(tensor.as<T>()[i]);

@@ -7,7 +7,7 @@
 //     %y: float32[N,?1] = If(%cond) then { ... -> (%t) } else { ... -> (%e) }
 //   }
 // `_` is an omitted input or output; `@conv_1` is the node's name, left out when it is the op's. Names with
-// unusual characters are quoted: %"a b". Elements of float8 types are their stored bytes.
+// unusual characters are quoted: %"a b". Elements of small floats are their stored bytes.
 #pragma once
 
 #include <string>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/small_types.h"
+
 namespace deepjit {
 
 namespace {
@@ -22,15 +24,8 @@ void expect_type(const InferContext& ctx, std::string_view op, int i, bool ok, s
                               ", got " + type_text(ctx, i));
 }
 
-bool is_float8(DType dtype) {
-  return dtype == DType::FLOAT8E4M3FN || dtype == DType::FLOAT8E4M3FNUZ || dtype == DType::FLOAT8E5M2 ||
-         dtype == DType::FLOAT8E5M2FNUZ;
-}
-
-bool is_compute_float(DType dtype) { return is_float(dtype) && !is_float8(dtype); }
-bool is_numeric(DType dtype) {
-  return is_compute_float(dtype) || (is_integer(dtype) && dtype != DType::INT4 && dtype != DType::UINT4);
-}
+bool is_compute_float(DType dtype) { return is_float(dtype) && !is_small_float(dtype); }
+bool is_numeric(DType dtype) { return is_compute_float(dtype) || (is_integer(dtype) && !is_packed(dtype)); }
 
 void expect_numeric(const InferContext& ctx, std::string_view op, int i) {
   expect_type(ctx, op, i, is_numeric(ctx.dtype(i)), "a numeric tensor");
@@ -39,7 +34,8 @@ void expect_compute_float(const InferContext& ctx, std::string_view op, int i) {
   expect_type(ctx, op, i, is_compute_float(ctx.dtype(i)), "a floating-point tensor");
 }
 void expect_integer(const InferContext& ctx, std::string_view op, int i) {
-  expect_type(ctx, op, i, is_integer(ctx.dtype(i)), "an integer tensor");
+  expect_type(ctx, op, i, is_integer(ctx.dtype(i)) && !is_packed(ctx.dtype(i)),
+              "a tensor of integers of 8 bits or more");
 }
 
 DType dtype_attribute(const Attributes& attrs, const std::string& name, DType fallback) {

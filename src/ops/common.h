@@ -11,10 +11,9 @@ namespace deepjit {
 void expect_same_type(const InferContext& ctx, std::string_view op, int i, int j);
 // Throws Error(TYPE) saying what was expected unless `ok`.
 void expect_type(const InferContext& ctx, std::string_view op, int i, bool ok, std::string_view expected);
-// The usual classes. `numeric` is every integer and float type that arithmetic supports (no float8, no int4).
+// The usual classes: what arithmetic is defined on, so neither packed types nor small floats (small_types.h).
 bool is_numeric(DType dtype);
 bool is_compute_float(DType dtype);  // float16, bfloat16, float32, float64
-bool is_float8(DType dtype);
 void expect_numeric(const InferContext& ctx, std::string_view op, int i);
 void expect_compute_float(const InferContext& ctx, std::string_view op, int i);
 void expect_integer(const InferContext& ctx, std::string_view op, int i);

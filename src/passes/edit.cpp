@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/small_types.h"
 #include "base/visit.h"
 #include "graph/infer.h"
 
@@ -21,8 +22,7 @@ namespace {
 bool numeric(const Value* value) {
   if (value == nullptr || !value->is_constant()) return false;
   const DType dtype = value->constant.dtype();
-  const bool float8 = is_float(dtype) && dtype_size(dtype) == 1;
-  return !float8 && (is_float(dtype) || is_integer(dtype) || dtype == DType::BOOL);
+  return !is_small_float(dtype) && (is_float(dtype) || is_integer(dtype) || dtype == DType::BOOL);
 }
 
 }  // namespace

@@ -195,14 +195,26 @@ def test_plain_dtypes(name):
     np.testing.assert_array_equal(got, x)
 
 
-SMALL = ["bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "int4", "uint4"]
+SMALL = {
+    "bfloat16": [0, -1, 7, -3],
+    "float8_e4m3fn": [0, -1, 7, -3],
+    "float8_e4m3fnuz": [0, -1, 7, -3],
+    "float8_e5m2": [0, -1, 7, -3],
+    "float8_e5m2fnuz": [0, -1, 7, -3],
+    "float8_e8m0fnu": [0.25, 1, 8, 64],
+    "float4_e2m1fn": [0, -1, 6, -3],
+    "int4": [0, -1, 7, -3],
+    "uint4": [0, 1, 7, 13],
+    "int2": [0, -1, 1, -2],
+    "uint2": [0, 1, 3, 2],
+}
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_dtypes_of_ml_dtypes(name):
     dtype = np.dtype(getattr(ml_dtypes, name))
     made = identity(helper.np_dtype_to_tensor_dtype(dtype))
-    x = np.array([0, 1, 7, 3] if name == "uint4" else [0, -1, 7, -3]).astype(dtype)
+    x = np.array(SMALL[name], np.float32).astype(dtype)
     got = made.run({"x": x})["y"]
     assert got.dtype == dtype == made.inputs[0].dtype
     np.testing.assert_array_equal(got.astype(np.float32), x.astype(np.float32))

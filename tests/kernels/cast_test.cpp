@@ -1,5 +1,5 @@
-// Cast between all element types, and the float8 formats.
-#include "base/float8.h"
+// Cast between all element types, and the small float formats.
+#include "base/small_types.h"
 #include "op_test_util.h"
 
 namespace deepjit {
@@ -14,7 +14,69 @@ std::vector<int> bytes_of(const Tensor& t) { return {t.as<uint8_t>(), t.as<uint8
 
 constexpr DType kFloat8[] = {DType::FLOAT8E4M3FN, DType::FLOAT8E4M3FNUZ, DType::FLOAT8E5M2, DType::FLOAT8E5M2FNUZ};
 
+struct Rounded {
+  float value;
+  int up, down, nearest, strict;  // strict: nearest without saturation
+};
+
 }  // namespace
+
+TEST(Cast, Float4) {
+  const Tensor all = u8({16}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+  const Tensor coded(DType::FLOAT4E2M1, all.dims(), all.view().data, std::make_shared<Tensor>(all));
+  const Tensor values = cast(coded, DType::FLOAT32);
+  expect_equal(values, f32({16}, {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6}));
+  EXPECT_EQ(bytes_of(cast(values, DType::FLOAT4E2M1)), bytes_of(all));
+  // Ties go to the even neighbour; everything outside ends at 6, with or without `saturate`.
+  const Tensor x = f32({8}, {0.25f, 0.75f, 2.5f, 5, -5.1f, 1e9f, -INFINITY, std::nanf("")});
+  const std::vector<int> expected = {0, 2, 4, 6, 15, 7, 15, 0};
+  EXPECT_EQ(bytes_of(cast(x, DType::FLOAT4E2M1)), expected);
+  EXPECT_EQ(bytes_of(cast(x, DType::FLOAT4E2M1, false)), expected);
+}
+
+TEST(Cast, E8m0RoundsAsAsked) {
+  const Rounded cases[] = {
+      {1, 127, 127, 127, 127},
+      {1.25f, 128, 127, 127, 127},
+      {1.5f, 128, 127, 128, 128},
+      {0.124f, 124, 123, 124, 124},
+      {0, 0, 0, 0, 255},
+      {0x1p-127f, 0, 0, 0, 0},
+      {0x1.8p-127f, 1, 0, 1, 1},
+      {0x1p-140f, 0, 0, 0, 255},
+      {3e38f, 254, 254, 254, 255},
+      {INFINITY, 254, 254, 254, 255},
+      {std::nanf(""), 255, 255, 255, 255},
+  };
+  const auto as_e8m0 = [](float value, const char* mode, bool saturate) {
+    const AttrList attrs = {{"to", static_cast<int64_t>(DType::FLOAT8E8M0)},
+                            {"round_mode", std::string(mode)},
+                            {"saturate", int64_t{saturate}}};
+    return bytes_of(run_op("Cast", attrs, {f32({1}, {value})}).at(0)).at(0);
+  };
+  for (const Rounded& c : cases) {
+    EXPECT_EQ(as_e8m0(c.value, "up", true), c.up) << c.value;
+    EXPECT_EQ(as_e8m0(c.value, "down", true), c.down) << c.value;
+    EXPECT_EQ(as_e8m0(c.value, "nearest", true), c.nearest) << c.value;
+    EXPECT_EQ(as_e8m0(c.value, "nearest", false), c.strict) << c.value;
+  }
+  EXPECT_THROW(as_e8m0(1, "even", true), Error);
+}
+
+TEST(Cast, PackedIntegersKeepTheLowBits) {
+  const Tensor x = i32({7}, {-3, -2, -1, 0, 1, 2, 3});
+  expect_equal(cast(cast(x, DType::INT2), DType::INT32), i32({7}, {1, -2, -1, 0, 1, -2, -1}));
+  expect_equal(cast(cast(x, DType::UINT2), DType::INT32), i32({7}, {1, 2, 3, 0, 1, 2, 3}));
+  expect_equal(cast(cast(i32({3}, {-9, 8, 7}), DType::INT4), DType::FLOAT32), f32({3}, {7, -8, 7}));
+}
+
+TEST(Cast, PackedTypesHaveNoArithmetic) {
+  for (DType dtype : {DType::INT2, DType::UINT2, DType::INT4, DType::UINT4, DType::FLOAT4E2M1, DType::FLOAT8E8M0}) {
+    EXPECT_THROW(infer_op("Add", {}, {{dtype, {"2"}}, {dtype, {"2"}}}), Error) << dtype_name(dtype);
+    EXPECT_THROW(infer_op("Relu", {}, {{dtype, {"2"}}}), Error) << dtype_name(dtype);
+    EXPECT_THROW(infer_op("BitwiseNot", {}, {{dtype, {"2"}}}), Error) << dtype_name(dtype);
+  }
+}
 
 TEST(Cast, FloatToBoolIsTrueForNanAndDenormals) {
   const Tensor x = f32({5}, {std::nanf(""), 1e-40f, -0.0f, 0, 2});
@@ -67,9 +129,9 @@ TEST(Cast, Float8E4M3FnSaturation) {
 TEST(Cast, EveryFloat8ValueSurvivesTheRoundTrip) {
   for (DType dtype : kFloat8) {
     for (int bits = 0; bits < 256; ++bits) {
-      const float value = float8_to_float(dtype, static_cast<uint8_t>(bits));
+      const float value = small_float_to_float(dtype, static_cast<uint8_t>(bits));
       if (std::isnan(value)) continue;
-      EXPECT_EQ(float_to_float8(dtype, value, false), bits) << dtype_name(dtype);
+      EXPECT_EQ(float_to_small_float(dtype, value, false), bits) << dtype_name(dtype);
     }
   }
 }
@@ -77,12 +139,12 @@ TEST(Cast, EveryFloat8ValueSurvivesTheRoundTrip) {
 TEST(Cast, Float8RoundsToTheNearestNeighbour) {
   for (DType dtype : kFloat8) {
     for (int bits = 0; bits < 0x7a; ++bits) {
-      const float low = float8_to_float(dtype, static_cast<uint8_t>(bits));
-      const float high = float8_to_float(dtype, static_cast<uint8_t>(bits + 1));
+      const float low = small_float_to_float(dtype, static_cast<uint8_t>(bits));
+      const float high = small_float_to_float(dtype, static_cast<uint8_t>(bits + 1));
       const float middle = low + (high - low) / 2;
-      EXPECT_EQ(float_to_float8(dtype, std::nextafter(middle, 0.0f), true), bits) << dtype_name(dtype) << low;
-      EXPECT_EQ(float_to_float8(dtype, std::nextafter(middle, 1e9f), true), bits + 1) << dtype_name(dtype) << low;
-      EXPECT_EQ(float_to_float8(dtype, middle, true), bits + (bits & 1)) << dtype_name(dtype) << low;
+      EXPECT_EQ(float_to_small_float(dtype, std::nextafter(middle, 0.0f), true), bits) << dtype_name(dtype) << low;
+      EXPECT_EQ(float_to_small_float(dtype, std::nextafter(middle, 1e9f), true), bits + 1) << dtype_name(dtype) << low;
+      EXPECT_EQ(float_to_small_float(dtype, middle, true), bits + (bits & 1)) << dtype_name(dtype) << low;
     }
   }
 }

@@ -91,6 +91,7 @@ TEST(Random, SeedRepeatsAndMomentsFit) {
   EXPECT_GE(*std::min_element(u.begin(), u.end()), -1);
   EXPECT_LT(*std::max_element(u.begin(), u.end()), 1);
   EXPECT_NEAR(std::accumulate(u.begin(), u.end(), 0.0) / 1000, 0, 0.1);
+  EXPECT_NEAR(std::inner_product(u.begin(), u.end(), u.begin(), 0.0) / 1000, 1.0 / 3, 0.05);
   const AttrList free = {{"shape", std::vector<int64_t>{100}}};
   EXPECT_FALSE(run1("RandomUniform", {}, free).same_as(run1("RandomUniform", {}, free)));
 }
@@ -101,6 +102,8 @@ TEST(Random, BernoulliAndMultinomialFollowTheirProbabilities) {
   int64_t ones = 0;
   for (int64_t v : draws.to_i64()) ones += v;
   EXPECT_NEAR(static_cast<double>(ones) / 3000, 0.25, 0.04);
+  EXPECT_TRUE(draws.same_as(run1("Bernoulli", {p}, {{"dtype", int64_t{9}}, {"seed", 1.0f}})));
+  EXPECT_FALSE(draws.same_as(run1("Bernoulli", {p}, {{"dtype", int64_t{9}}, {"seed", 2.0f}})));
   expect_equal(run1("Bernoulli", {f32({2}, {0, 1})}), f32({2}, {0, 1}));
 
   const Tensor logits = f32({2, 3}, {std::log(0.7f), std::log(0.3f), -INFINITY, -INFINITY, -INFINITY, 0});

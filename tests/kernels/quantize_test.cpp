@@ -57,9 +57,28 @@ TEST(Quantize, FourBitAndFloat8) {
   const Tensor q4 = run1("QuantizeLinear", {x, scale(1)}, {{"output_dtype", static_cast<int64_t>(DType::INT4)}});
   EXPECT_EQ(q4.dtype(), DType::INT4);
   expect_equal(run1("DequantizeLinear", {q4, scale(1)}), f32({3}, {-8, 1, 7}));
+  const Tensor q2 = run1("QuantizeLinear", {x, scale(1)}, {{"output_dtype", static_cast<int64_t>(DType::INT2)}});
+  expect_equal(run1("DequantizeLinear", {q2, scale(1)}), f32({3}, {-2, 1, 1}));
+  const Tensor u2 = run1("QuantizeLinear", {x, f32({3}, {1, 0.25f, 10})},
+                         {{"output_dtype", static_cast<int64_t>(DType::UINT2)}, {"axis", int64_t{0}}});
+  expect_equal(run1("DequantizeLinear", {u2, f32({3}, {1, 0.25f, 10})}, {{"axis", int64_t{0}}}),
+               f32({3}, {0, 0.75f, 20}));
+  const Tensor f4 = run1("QuantizeLinear", {f32({1, 4}, {-20, 1, 2.4f, 20}), f32({1, 2}, {2, 4})},
+                         {{"output_dtype", static_cast<int64_t>(DType::FLOAT4E2M1)}, {"block_size", int64_t{2}}});
+  expect_equal(run1("DequantizeLinear", {f4, f32({1, 2}, {2, 4})}, {{"block_size", int64_t{2}}}),
+               f32({1, 4}, {-12, 1, 2, 16}));
   const Tensor q8 = run1("QuantizeLinear", {f32({2}, {1e6f, 3}), scale(2)},
                          {{"output_dtype", static_cast<int64_t>(DType::FLOAT8E4M3FN)}});
   expect_equal(run1("DequantizeLinear", {q8, scale(2)}), f32({2}, {896, 3}));
+}
+
+TEST(Quantize, ScalesOfE8m0) {
+  const auto byte = std::make_shared<Tensor>(u8({}, {129}));  // 4
+  const Tensor four(DType::FLOAT8E8M0, {}, byte->view().data, byte);
+  const Tensor q = run1("QuantizeLinear", {f32({2}, {9, -22}), four, i8({}, {0})});
+  expect_equal(q, i8({2}, {2, -6}));
+  expect_equal(run1("DequantizeLinear", {q, four}, {{"output_dtype", int64_t{1}}}), f32({2}, {8, -24}));
+  EXPECT_THROW(run1("DequantizeLinear", {q, four}), Error);  // the output cannot be E8M0
 }
 
 TEST(Quantize, Dynamic) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/small_types.h"
 #include "base/visit.h"
 #include "import/onnx/text.h"
 #include "onnx-ml.pb.h"
@@ -9,8 +10,6 @@
 namespace deepjit::importer {
 
 namespace {
-
-bool is_packed(DType dtype) { return dtype == DType::INT4 || dtype == DType::UINT4; }
 
 [[noreturn]] void bad_data(const std::string& why) { throw Error(Code::TENSOR_DATA, why); }
 
@@ -24,18 +23,21 @@ Dims dims_from(const Dimensions& proto) {
   return dims;
 }
 
-// Bytes as ONNX stores them: two 4-bit elements a byte.
+// Bytes as ONNX stores them: as many packed elements in a byte as fit.
 int64_t stored_bytes(DType dtype, int64_t count) {
-  if (is_packed(dtype)) return count / 2 + count % 2;
+  if (is_packed(dtype)) {
+    const int64_t in_byte = 8 / dtype_bits(dtype);
+    return count / in_byte + (count % in_byte != 0);
+  }
   return checked_mul(count, static_cast<int64_t>(dtype_size(dtype)));
 }
 
 void unpack(Tensor& out, const uint8_t* packed) {
-  const bool sign = out.dtype() == DType::INT4;
+  const int bits = dtype_bits(out.dtype());
+  const int64_t in_byte = 8 / bits;
   auto* to = out.as<uint8_t>();
   for (int64_t i = 0, n = out.count(); i < n; ++i) {
-    auto nibble = static_cast<uint8_t>(i % 2 == 0 ? packed[i / 2] & 0x0f : packed[i / 2] >> 4);
-    to[i] = sign && nibble >= 8 ? static_cast<uint8_t>(nibble | 0xf0) : nibble;
+    to[i] = packed_element(out.dtype(), static_cast<uint8_t>(packed[i / in_byte] >> (i % in_byte * bits)));
   }
 }
 
@@ -152,12 +154,11 @@ std::vector<int64_t> sparse_positions(const Tensor& indices, const Dims& dims, i
 }  // namespace
 
 DType dtype_from_onnx(int number) {
-  if ((number >= 1 && number <= 13) || (number >= 16 && number <= 22)) return static_cast<DType>(number);
-  static const char* const names[] = {"undefined", nullptr,      nullptr,      nullptr,      nullptr, nullptr, nullptr,
-                                      nullptr,     nullptr,      nullptr,      nullptr,      nullptr, nullptr, nullptr,
-                                      "complex64", "complex128", nullptr,      nullptr,      nullptr, nullptr, nullptr,
-                                      nullptr,     nullptr,      "float4e2m1", "float8e8m0", "uint2", "int2"};
-  const std::string name = number >= 0 && number <= 26 ? names[number] : std::to_string(number);
+  if ((number >= 1 && number <= 13) || (number >= 16 && number <= 26)) return static_cast<DType>(number);
+  const std::string name = number == 0    ? "undefined"
+                           : number == 14 ? "complex64"
+                           : number == 15 ? "complex128"
+                                          : std::to_string(number);
   throw Error(Code::TYPE, "element type " + name + " is not supported");
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "base/float8.h"
 #include "ops/pointwise/convert.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -46,27 +45,25 @@ void write_as(const W* in, void* out, int64_t n) {
 }
 
 template <typename W>
-void write_small(const W* in, DType to, void* out, int64_t n, bool saturate) {
+void write_small(const W* in, DType to, void* out, int64_t n, CastRounding rounding) {
   auto* bytes = static_cast<uint8_t*>(out);
+  const bool to_float = is_small_float(to);
   for (int64_t i = 0; i < n; ++i) {
     if (to == DType::BOOL) {
       bytes[i] = in[i] != 0;  // true for NaN and for denormals
-    } else if (is_float8(to)) {
+    } else if (to_float) {
       const float x = std::is_same_v<W, double> ? round_to_odd(static_cast<double>(in[i])) : static_cast<float>(in[i]);
-      bytes[i] = float_to_float8(to, x, saturate);
-    } else {  // int4, uint4: the low four bits
-      const uint8_t low = static_cast<uint8_t>(convert<int32_t>(in[i])) & 0xf;
-      bytes[i] = to == DType::INT4 && low > 7 ? static_cast<uint8_t>(low | 0xf0) : low;
+      bytes[i] = float_to_small_float(to, x, rounding.saturate, rounding.e8m0);
+    } else {
+      bytes[i] = packed_element(to, static_cast<uint8_t>(convert<int32_t>(in[i])));
     }
   }
 }
 
 // n elements of a wide type to `to`.
 template <typename W>
-void write_block(const W* in, DType to, void* out, int64_t n, bool saturate) {
-  if (to == DType::BOOL || to == DType::INT4 || to == DType::UINT4 || is_float8(to)) {
-    return write_small(in, to, out, n, saturate);
-  }
+void write_block(const W* in, DType to, void* out, int64_t n, CastRounding rounding) {
+  if (to == DType::BOOL || is_packed(to) || is_small_float(to)) return write_small(in, to, out, n, rounding);
   visit_numeric(to, "Cast", [&]<typename To>() { write_as<To>(in, out, n); });
 }
 
@@ -76,8 +73,8 @@ void read_block(DType from, const void* in, W* out, int64_t n) {
   const auto* bytes = static_cast<const uint8_t*>(in);
   if (from == DType::BOOL) {
     for (int64_t i = 0; i < n; ++i) out[i] = bytes[i] != 0;
-  } else if (is_float8(from)) {
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<W>(float8_to_float(from, bytes[i]));
+  } else if (is_small_float(from)) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<W>(small_float_to_float(from, bytes[i]));
   } else {
     visit_numeric(from, "Cast", [&]<typename From>() {
       const From* typed = static_cast<const From*>(in);
@@ -87,16 +84,16 @@ void read_block(DType from, const void* in, W* out, int64_t n) {
 }
 
 template <typename W>
-void cast_through(const TensorView& in, const TensorView& out, DType wide, bool saturate) {
+void cast_through(const TensorView& in, const TensorView& out, DType wide, CastRounding rounding) {
   const int64_t total = in.count();
-  if (in.dtype == wide) return write_block(in.as<W>(), out.dtype, out.data, total, saturate);
+  if (in.dtype == wide) return write_block(in.as<W>(), out.dtype, out.data, total, rounding);
   const size_t in_size = dtype_size(in.dtype);
   const size_t out_size = dtype_size(out.dtype);
   W block[kBlock];
   for (int64_t start = 0; start < total; start += kBlock) {
     const int64_t n = std::min(kBlock, total - start);
     read_block(in.dtype, in.as<char>() + static_cast<size_t>(start) * in_size, block, n);
-    write_block(block, out.dtype, out.as<char>() + static_cast<size_t>(start) * out_size, n, saturate);
+    write_block(block, out.dtype, out.as<char>() + static_cast<size_t>(start) * out_size, n, rounding);
   }
 }
 
@@ -108,12 +105,12 @@ void expect_castable(DType dtype) {
 
 }  // namespace
 
-void cast_elements(const TensorView& in, const TensorView& out, bool saturate) {
+void cast_elements(const TensorView& in, const TensorView& out, CastRounding rounding) {
   if (in.dtype == out.dtype) return copy_elements(in, out);
-  if (in.dtype == DType::FLOAT64) return cast_through<double>(in, out, DType::FLOAT64, saturate);
-  if (is_float(in.dtype)) return cast_through<float>(in, out, DType::FLOAT32, saturate);
-  if (in.dtype == DType::UINT64) return cast_through<uint64_t>(in, out, DType::UINT64, saturate);
-  cast_through<int64_t>(in, out, DType::INT64, saturate);
+  if (in.dtype == DType::FLOAT64) return cast_through<double>(in, out, DType::FLOAT64, rounding);
+  if (is_float(in.dtype)) return cast_through<float>(in, out, DType::FLOAT32, rounding);
+  if (in.dtype == DType::UINT64) return cast_through<uint64_t>(in, out, DType::UINT64, rounding);
+  cast_through<int64_t>(in, out, DType::INT64, rounding);
 }
 
 namespace {
@@ -121,6 +118,15 @@ namespace {
 DType target_type(const Attributes& attrs) {
   attrs.require_int("to");
   return dtype_attribute(attrs, "to", DType::UNDEFINED);
+}
+
+CastRounding rounding_of(const Attributes& attrs) {
+  const std::string mode = attrs.get_string("round_mode", "up");
+  const bool saturate = attrs.get_int("saturate", 1) != 0;
+  if (mode == "up") return {saturate, E8m0Round::UP};
+  if (mode == "down") return {saturate, E8m0Round::DOWN};
+  if (mode == "nearest") return {saturate, E8m0Round::NEAREST};
+  throw Error(Code::ATTRIBUTE, "Cast: round_mode must be up, down or nearest, got \"" + mode + "\"");
 }
 
 // Integer values survive a cast to a type that holds them.
@@ -139,6 +145,7 @@ void forward_cast_values(InferContext& ctx, DType to) {
 void infer_cast_to(InferContext& ctx, DType to) {
   expect_castable(ctx.dtype(0));
   expect_castable(to);
+  rounding_of(ctx.attrs());
   ctx.set_output(0, to, ctx.shape(0));
   forward_cast_values(ctx, to);
 }
@@ -147,8 +154,7 @@ void infer_cast(InferContext& ctx) { infer_cast_to(ctx, target_type(ctx.attrs())
 void infer_cast_like(InferContext& ctx) { infer_cast_to(ctx, ctx.dtype(1)); }
 
 void evaluate_cast_to(EvalContext& ctx, DType to) {
-  const bool saturate = ctx.attrs().get_int("saturate", 1) != 0;
-  cast_elements(ctx.input(0), ctx.output(0, to, ctx.dims(0)), saturate);
+  cast_elements(ctx.input(0), ctx.output(0, to, ctx.dims(0)), rounding_of(ctx.attrs()));
 }
 
 void evaluate_cast(EvalContext& ctx) { evaluate_cast_to(ctx, target_type(ctx.attrs())); }
@@ -157,9 +163,7 @@ void evaluate_cast_like(EvalContext& ctx) { evaluate_cast_to(ctx, ctx.dtype(1));
 void infer_bit_cast(InferContext& ctx) {
   const DType to = target_type(ctx.attrs());
   const DType from = ctx.dtype(0);
-  const bool four_bits = from == DType::INT4 || from == DType::UINT4;
-  if (dtype_size(from) == 0 || dtype_size(from) != dtype_size(to) ||
-      four_bits != (to == DType::INT4 || to == DType::UINT4)) {
+  if (dtype_bits(from) == 0 || dtype_bits(from) != dtype_bits(to)) {
     throw Error(Code::TYPE, "BitCast: " + std::string(dtype_name(from)) + " and " + std::string(dtype_name(to)) +
                                 " differ in size");
   }
@@ -170,13 +174,9 @@ void evaluate_bit_cast(EvalContext& ctx) {
   const TensorView& in = ctx.input(0);
   const TensorView out = ctx.output(0, target_type(ctx.attrs()), in.dims);
   if (out.data != in.data && in.count() > 0) std::memcpy(out.data, in.data, static_cast<size_t>(in.bytes()));
-  // In memory a four-bit element fills its byte, sign-extended or not.
+  if (!is_packed(out.dtype)) return;
   auto* bytes = out.as<uint8_t>();
-  if (out.dtype == DType::UINT4) {
-    for (int64_t i = 0; i < in.count(); ++i) bytes[i] &= 0xf;
-  } else if (out.dtype == DType::INT4) {
-    for (int64_t i = 0; i < in.count(); ++i) bytes[i] = static_cast<uint8_t>((bytes[i] & 7) - (bytes[i] & 8));
-  }
+  for (int64_t i = 0; i < in.count(); ++i) bytes[i] = packed_element(out.dtype, bytes[i]);
 }
 
 }  // namespace

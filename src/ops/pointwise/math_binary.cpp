@@ -261,7 +261,8 @@ bool shifts_left(const Attributes& attrs) {
 
 void infer_bit_shift(InferContext& ctx) {
   shifts_left(ctx.attrs());
-  expect_type(ctx, "BitShift", 0, is_integer(ctx.dtype(0)) && !is_signed_integer(ctx.dtype(0)), "unsigned");
+  expect_integer(ctx, "BitShift", 0);
+  expect_type(ctx, "BitShift", 0, !is_signed_integer(ctx.dtype(0)), "unsigned");
   expect_same_type(ctx, "BitShift", 1, 0);
   infer_broadcast_pair(ctx, ctx.dtype(0));
 }

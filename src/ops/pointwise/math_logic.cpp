@@ -1,7 +1,7 @@
 // Comparison, logic and bit operations on broadcast operands.
 #include <cmath>
 
-#include "base/float8.h"
+#include "base/small_types.h"
 #include "ops/pointwise/math.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -190,8 +190,8 @@ OpDef float_test_op(std::string name, void (*evaluate)(EvalContext&)) {
 template <typename F>
 void eval_float_test(EvalContext& ctx, const F& f) {
   const DType dtype = ctx.dtype(0);
-  if (is_float8(dtype)) {
-    eval_unary<uint8_t, uint8_t>(ctx, DType::BOOL, [&](uint8_t bits) { return f(float8_to_float(dtype, bits)); });
+  if (is_small_float(dtype)) {
+    eval_unary<uint8_t, uint8_t>(ctx, DType::BOOL, [&](uint8_t bits) { return f(small_float_to_float(dtype, bits)); });
   } else {
     visit_float(dtype, "IsNaN", [&]<typename T>() { eval_unary<uint8_t, T>(ctx, DType::BOOL, f); });
   }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/float8.h"
+#include "base/small_types.h"
 #include "ops/pointwise/cast.h"
 #include "ops/pointwise/convert.h"
 #include "ops/pointwise/pointwise.h"
@@ -26,22 +26,11 @@ std::vector<int32_t> read_zero_points(const EvalContext& ctx, int i, int64_t cou
 }
 
 QuantRange quant_range(DType dtype) {
-  switch (dtype) {
-    case DType::INT8:
-      return {-128, 127};
-    case DType::UINT8:
-      return {0, 255};
-    case DType::INT16:
-      return {-32768, 32767};
-    case DType::UINT16:
-      return {0, 65535};
-    case DType::INT4:
-      return {-8, 7};
-    case DType::UINT4:
-      return {0, 15};
-    default:
-      throw Error(Code::TYPE, "quantization to " + std::string(dtype_name(dtype)) + " is not supported");
+  if (!is_integer(dtype) || dtype_bits(dtype) > 16) {
+    throw Error(Code::TYPE, "quantization to " + std::string(dtype_name(dtype)) + " is not supported");
   }
+  const IntegerRange range = integer_range(dtype);
+  return {static_cast<float>(range.low), static_cast<float>(range.high)};
 }
 
 void requantize(const int32_t* in, int64_t n, float multiplier, int32_t zero_point, DType dtype, void* out) {
@@ -160,6 +149,13 @@ void infer_scales(InferContext& ctx, const std::string& op) {
 
 // ---- QuantizeLinear -------------------------------------------------------------------------------
 
+// E8M0 is a type of scales only.
+bool quantizes_to_float(DType dtype) { return is_small_float(dtype) && dtype != DType::FLOAT8E8M0; }
+
+void expect_scale(const InferContext& ctx, const char* op, bool ok) {
+  expect_type(ctx, op, 1, ok || ctx.dtype(1) == DType::FLOAT8E8M0, "a tensor of scales");
+}
+
 DType quantized_type(const Attributes& attrs, std::optional<DType> zero_point) {
   return dtype_attribute(attrs, "output_dtype", zero_point.value_or(DType::UINT8));
 }
@@ -171,7 +167,8 @@ void infer_quantize(InferContext& ctx) {
   if (ctx.has_input(2) && ctx.dtype(2) != to) {
     throw Error(Code::TYPE, "QuantizeLinear: output_dtype differs from the zero point's type");
   }
-  if (!is_float8(to)) quant_range(to);
+  if (!quantizes_to_float(to)) quant_range(to);
+  expect_scale(ctx, "QuantizeLinear", is_compute_float(ctx.dtype(1)) || ctx.dtype(1) == DType::INT32);
   infer_scales(ctx, "QuantizeLinear");
   ctx.set_output(0, to, ctx.shape(0));
 }
@@ -190,9 +187,9 @@ void quantize_row(const float* x, int64_t n, const float* scale, const float* ze
   for (int64_t i = 0; i < n; ++i) out[i] = one(x[i], scale[i], zero[i]);
 }
 
-void quantize_row_float8(const float* x, int64_t n, const float* scale, int64_t step, DType to, bool saturate,
-                         uint8_t* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = float_to_float8(to, x[i] / scale[i * step], saturate);
+void quantize_row_float(const float* x, int64_t n, const float* scale, int64_t step, DType to, bool saturate,
+                        uint8_t* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = float_to_small_float(to, x[i] / scale[i * step], saturate);
 }
 
 // Input i as floats: the memory itself where it is float32.
@@ -209,10 +206,10 @@ void evaluate_quantize(EvalContext& ctx) {
   const float* x = read_as_float(ctx, 0);
   const std::vector<float> scales = read_scales(ctx, 1);
   const TensorView out = ctx.output(0, to, ctx.dims(0));
-  if (is_float8(to)) {
+  if (quantizes_to_float(to)) {
     const bool saturate = ctx.attrs().get_int("saturate", 1) != 0;
     return for_each_scale_row(layout, [&](int64_t at, int64_t n, int64_t s, int64_t step) {
-      quantize_row_float8(x + at, n, scales.data() + s, step, to, saturate, out.as<uint8_t>() + at);
+      quantize_row_float(x + at, n, scales.data() + s, step, to, saturate, out.as<uint8_t>() + at);
     });
   }
   const std::vector<int32_t> zeros = read_zero_points(ctx, 2, static_cast<int64_t>(scales.size()));
@@ -227,12 +224,18 @@ void evaluate_quantize(EvalContext& ctx) {
 
 // ---- DequantizeLinear -----------------------------------------------------------------------------
 
+DType dequantized_type(const Attributes& attrs, DType scale) { return dtype_attribute(attrs, "output_dtype", scale); }
+
 void infer_dequantize(InferContext& ctx) {
   const DType from = ctx.dtype(0);
-  if (from != DType::INT32 && !is_float8(from)) quant_range(from);
+  if (from != DType::INT32 && !quantizes_to_float(from)) quant_range(from);
   if (ctx.has_input(2)) expect_same_type(ctx, "DequantizeLinear", 2, 0);
-  const DType to = dtype_attribute(ctx.attrs(), "output_dtype", ctx.dtype(1));
-  expect_type(ctx, "DequantizeLinear", 1, is_compute_float(ctx.dtype(1)), "a floating-point tensor");
+  expect_scale(ctx, "DequantizeLinear", is_compute_float(ctx.dtype(1)));
+  const DType to = dequantized_type(ctx.attrs(), ctx.dtype(1));
+  if (!is_compute_float(to)) {
+    throw Error(Code::TYPE, "DequantizeLinear: the output would be " + std::string(dtype_name(to)),
+                "set output_dtype to a floating-point type");
+  }
   infer_scales(ctx, "DequantizeLinear");
   ctx.set_output(0, to, ctx.shape(0));
 }
@@ -250,9 +253,9 @@ void dequantize_row(const T* x, int64_t n, const float* scale, const int32_t* ze
   }
 }
 
-void dequantize_float8(EvalContext& ctx, const ScaleLayout& layout, const TensorView& out) {
+void dequantize_float(EvalContext& ctx, const ScaleLayout& layout, const TensorView& out) {
   std::array<float, 256> table;
-  for (size_t i = 0; i < 256; ++i) table[i] = float8_to_float(ctx.dtype(0), static_cast<uint8_t>(i));
+  for (size_t i = 0; i < 256; ++i) table[i] = small_float_to_float(ctx.dtype(0), static_cast<uint8_t>(i));
   const std::vector<float> scales = read_scales(ctx, 1);
   const std::vector<float> zeros = ctx.has_input(2) ? read_scales(ctx, 2) : std::vector<float>(scales.size(), 0.0f);
   const uint8_t* x = ctx.data<uint8_t>(0);
@@ -269,9 +272,9 @@ void dequantize_float8(EvalContext& ctx, const ScaleLayout& layout, const Tensor
 
 void evaluate_dequantize(EvalContext& ctx) {
   const ScaleLayout layout = scale_layout(ctx, "DequantizeLinear");
-  const DType to = dtype_attribute(ctx.attrs(), "output_dtype", ctx.dtype(1));
+  const DType to = dequantized_type(ctx.attrs(), ctx.dtype(1));
   const TensorView out = ctx.output(0, to, ctx.dims(0));
-  if (is_float8(ctx.dtype(0))) return dequantize_float8(ctx, layout, out);
+  if (is_small_float(ctx.dtype(0))) return dequantize_float(ctx, layout, out);
   const std::vector<float> scales = read_scales(ctx, 1);
   const std::vector<int32_t> zeros = read_zero_points(ctx, 2, static_cast<int64_t>(scales.size()));
   visit_integer(ctx.dtype(0), "DequantizeLinear", [&]<typename T>() {
