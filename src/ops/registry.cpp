@@ -1,6 +1,7 @@
 #include <map>
 #include <memory>
 
+#include "ops/ml/ml.h"
 #include "ops/op.h"
 
 namespace deepjit {
@@ -30,6 +31,8 @@ struct Storage {
     add_attention_ops(registry);
     add_signal_ops(registry);
     add_loss_ops(registry);
+    add_label_encoder_op(registry);
+    add_tree_ops(registry);
     add_control_ops(registry);
   }
 };

@@ -118,9 +118,9 @@ def operator_newer_than_the_opset():
     return one("Gelu", [2], opset=17)
 
 
-@bad(211, "3")
+@bad(211, "0")
 def opset_too_old():
-    return one("Relu", [2], opset=3)
+    return one("Relu", [2], opset=0)
 
 
 @bad(211, "99")

@@ -1,8 +1,9 @@
-"""Runs ONNX's own node tests (those of the installed onnx package) through deepjit and keeps account of each.
+"""Runs ONNX's own tests (those of the installed onnx package) through deepjit and keeps account of each.
 
-usage: run_nodes.py [-k TEXT] [--workers N] [--report FILE] [--update]
-A test passes, fails, is unsupported (refused with a clean error) or crashes. Each that does not pass must stand in
-tests/known_failures/node_tests.txt with its code; an entry that passes is stale. Both make the exit code 1.
+usage: run_nodes.py [--set NAME] [-k TEXT] [--workers N] [--report FILE] [--update]
+The sets are node, pytorch-converted, pytorch-operator and simple. A test passes, fails, is unsupported (refused with a
+clean error) or crashes. Each that does not pass must stand in tests/known_failures/NAME_tests.txt with its code; an
+entry that passes is stale. Both make the exit code 1.
 """
 
 import argparse
@@ -20,12 +21,12 @@ import onnx
 import worker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-KNOWN = ROOT / "tests" / "known_failures" / "node_tests.txt"
-DATA = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
+SETS = ["node", "pytorch-converted", "pytorch-operator", "simple"]
 TIMEOUT_S = 60.0
 
 HEADER = """\
-# ONNX node tests that do not pass, each with its error code (0: wrong values or no clean error) and the reason.
+# ONNX tests that do not pass, each with its error code (0: wrong values or no clean error) and the reason.
 # Written by: tests/nodes/run_nodes.py --update, which keeps the reasons of E000 as they stand.
 """
 
@@ -107,8 +108,13 @@ def run_tests(tests: list[Path], workers: int) -> dict[str, Outcome]:
     return dict(sorted(outcomes.items()))
 
 
-def read_known(path: Path = KNOWN) -> dict[str, int]:
+def known_file(name: str) -> Path:
+    return ROOT / "tests" / "known_failures" / f"{name.replace('-', '_')}_tests.txt"
+
+
+def read_known(name: str = "node") -> dict[str, int]:
     known = {}
+    path = known_file(name)
     if path.exists():
         for line in path.read_text().splitlines():
             if line and not line.startswith("#"):
@@ -128,10 +134,10 @@ def lines_of(outcomes: dict[str, Outcome], reasons: dict[str, str] | None = None
     return text
 
 
-def kept_reasons(outcomes: dict[str, Outcome], path: Path | None = None) -> dict[str, str]:
+def kept_reasons(outcomes: dict[str, Outcome], path: Path) -> dict[str, str]:
     """The reasons of entries of E000, written by hand, as long as the test still fails so."""
-    path = path or KNOWN
-    entries = (line.split(maxsplit=2) for line in path.read_text().splitlines() if line and line[0] != "#")
+    lines = path.read_text().splitlines() if path.exists() else []
+    entries = (line.split(maxsplit=2) for line in lines if line and line[0] != "#")
     return {n: r for n, c, r in entries if c == "E000" and n in outcomes and outcomes[n].code == 0}
 
 
@@ -151,12 +157,23 @@ def surprises(outcomes: dict[str, Outcome], known: dict[str, int]) -> list[str]:
     return found
 
 
-def select(text: str | None) -> list[Path]:
-    return [f for f in sorted(DATA.iterdir()) if (f / "model.onnx").exists() and (not text or text in f.name)]
+def select(text: str | None, name: str = "node") -> list[Path]:
+    folders = sorted((DATA / name).iterdir())
+    return [f for f in folders if (f / "model.onnx").exists() and (not text or text in f.name)]
+
+
+def write_known(name: str, outcomes: dict[str, Outcome]):
+    path = known_file(name)
+    lines = lines_of(outcomes, kept_reasons(outcomes, path))
+    if lines or name == "node":
+        path.write_text(HEADER + "\n".join(lines) + "\n")
+    else:
+        path.unlink(missing_ok=True)
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--set", choices=SETS, default="node", help="which of ONNX's sets of tests")
     parser.add_argument("-k", help="only tests whose name contains this text")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--report", type=Path, default=ROOT / "build" / "node_tests.txt", help="each non-pass, a line")
@@ -164,9 +181,9 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if importlib.util.find_spec("deepjit") is None:
         parser.error("deepjit cannot be imported: run ./dev build, and this script with ./dev python")
-    tests = select(args.k)
+    tests = select(args.k, args.set)
     if not tests:
-        parser.error(f"no test in {DATA} matches")
+        parser.error(f"no test in {DATA / args.set} matches")
     outcomes = run_tests(tests, args.workers)
     args.report.parent.mkdir(parents=True, exist_ok=True)
     args.report.write_text("\n".join(lines_of(outcomes)) + "\n")
@@ -175,8 +192,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.update:
         if args.k:
             parser.error("--update needs all tests, not a selection")
-        KNOWN.write_text(HEADER + "\n".join(lines_of(outcomes, kept_reasons(outcomes))) + "\n")
-    found = surprises(outcomes, read_known())
+        write_known(args.set, outcomes)
+    found = surprises(outcomes, read_known(args.set))
     for line in found[:50]:
         print(line)
     if len(found) > 50:

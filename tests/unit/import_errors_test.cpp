@@ -137,7 +137,7 @@ TEST(ImportErrors, SequencesAreNamed) {
 }
 
 TEST(ImportErrors, Versions) {
-  for (int64_t opset : {1, 6, 27, 1000}) {
+  for (int64_t opset : {-1, 0, 27, 1000}) {
     ModelBuilder m(opset);
     add_input(m.graph(), "x", {2});
     add_node(m.graph(), "Relu", {"x"}, {"y"});
@@ -200,8 +200,8 @@ TEST(ImportErrors, Attributes) {
 
 TEST(ImportErrors, ElementTypesThatAreMissing) {
   ModelBuilder m = good();
-  add_int(add_node(m.graph(), "Cast", {"x"}, {"z"}, "cast"), "to", onnx::TensorProto::FLOAT4E2M1);
-  expect(Code::TYPE, m, {"node \"cast\" (Cast): ", "float4e2m1"});
+  add_int(add_node(m.graph(), "Cast", {"x"}, {"z"}, "cast"), "to", onnx::TensorProto::COMPLEX64);
+  expect(Code::TYPE, m, {"node \"cast\" (Cast): ", "complex64"});
 }
 
 TEST(ImportErrors, FunctionsInARing) {

@@ -39,6 +39,71 @@ TEST(ImportVersions, AxesBecomeInputs) {
   EXPECT_EQ(mean.m.load().graph->outputs[0]->type.to_string(), "float32[2,4]");
 }
 
+// Two operands a[2,3,4] and b, at an opset before 7.
+ImportedModel binary_before_7(const std::string& op, const std::vector<D>& b, std::optional<int64_t> axis,
+                              int64_t opset = 6) {
+  ModelBuilder m(opset);
+  add_input(m.graph(), "a", {2, 3, 4});
+  add_input(m.graph(), "b", b);
+  auto& node = add_node(m.graph(), op, {"a", "b"}, {"y"}, "n");
+  if (op != "PRelu") add_int(node, "broadcast", 1);
+  if (axis) add_int(node, "axis", *axis);
+  if (opset < 6) add_ints(node, "consumed_inputs", {0, 0});
+  add_output(m.graph(), "y");
+  return m.load();
+}
+
+TEST(ImportVersions, OperandsBefore7StandAtAnAxis) {
+  const ImportedModel first = binary_before_7("Add", {2}, 0);
+  EXPECT_EQ(node_of(*first.graph, "Add").input(1)->type.to_string(), "float32[2,1,1]");
+  EXPECT_TRUE(node_of(*first.graph, "Add").attrs.all().empty());
+  const ImportedModel middle = binary_before_7("Pow", {3}, 1, 1);
+  EXPECT_EQ(node_of(*middle.graph, "Pow").input(1)->type.to_string(), "float32[3,1]");
+  EXPECT_EQ(ops_of(*binary_before_7("Mul", {3, 4}, 1).graph), Names{"Mul"});
+  EXPECT_EQ(ops_of(*binary_before_7("Sub", {4}, std::nullopt).graph), Names{"Sub"});
+  EXPECT_EQ(error_of([] { binary_before_7("Div", {3, 4}, 2); }).code(), Code::ATTRIBUTE);
+  const ImportedModel slope = binary_before_7("PRelu", {3}, std::nullopt);
+  EXPECT_EQ(node_of(*slope.graph, "PRelu").input(1)->type.to_string(), "float32[3,1]");
+  EXPECT_EQ(ops_of(*binary_before_7("PRelu", {1}, std::nullopt).graph), Names{"PRelu"});
+}
+
+TEST(ImportVersions, AttributesOfTheFirstOpsets) {
+  OneNode reshape("Reshape", 1);
+  add_ints(*reshape.node, "shape", {0, -1});
+  EXPECT_EQ(reshape.m.load().graph->outputs[0]->type.to_string(), "float32[2,12]");
+  OneNode cast("Cast", 1);
+  add_string(*cast.node, "to", "INT64");
+  EXPECT_EQ(cast.m.load().graph->outputs[0]->type.to_string(), "int64[2,3,4]");
+  OneNode nowhere("Cast", 1);
+  add_string(*nowhere.node, "to", "INT65");
+  EXPECT_EQ(error_of([&] { nowhere.m.load(); }).code(), Code::ATTRIBUTE);
+  OneNode pad("Pad", 1);
+  add_ints(*pad.node, "paddings", {0, 0, 1, 0, 0, 1});
+  EXPECT_EQ(pad.m.load().graph->outputs[0]->type.to_string(), "float32[2,3,6]");
+  OneNode up("Upsample", 1, {"y"}, {1, 1, 2, 3});
+  add_float(*up.node, "height_scale", 2);
+  add_float(*up.node, "width_scale", 3);
+  EXPECT_EQ(up.m.load().graph->outputs[0]->type.to_string(), "float32[1,1,4,9]");
+  OneNode pool("LpPool", 1, {"y"}, {1, 1, 4, 4});
+  add_float(*pool.node, "p", 1);
+  add_ints(*pool.node, "kernel_shape", {2, 2});
+  EXPECT_EQ(node_of(*pool.m.load().graph, "LpPool").attrs.get_int("p", 0), 1);
+  OneNode concat("Concat", 1);
+  EXPECT_EQ(node_of(*concat.m.load().graph, "Concat").attrs.get_int("axis", 0), 1);
+  OneNode selu("Selu", 1);
+  EXPECT_EQ(node_of(*selu.m.load().graph, "Selu").attrs.get_float("alpha", 0), 1.6732f);
+}
+
+TEST(ImportVersions, TileOneAxis) {
+  ModelBuilder m(1);
+  add_input(m.graph(), "x", {2, 3});
+  set_ints(*m.graph().add_initializer(), "tiles", {}, {4});
+  set_ints(*m.graph().add_initializer(), "axis", {}, {1});
+  add_node(m.graph(), "Tile", {"x", "tiles", "axis"}, {"y"});
+  add_output(m.graph(), "y");
+  EXPECT_EQ(m.load().graph->outputs[0]->type.to_string(), "float32[2,12]");
+}
+
 TEST(ImportVersions, SoftmaxFlattensBefore13) {
   OneNode one("Softmax", 11);
   const ImportedModel got = one.m.load();

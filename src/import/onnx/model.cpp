@@ -10,7 +10,7 @@ namespace deepjit::importer {
 
 namespace {
 
-constexpr int64_t kMinOpset = 7;
+constexpr int64_t kMinOpset = 1;
 constexpr int64_t kMaxOpset = 26;
 constexpr int64_t kMinIr = 3;
 constexpr int64_t kMaxIr = 13;
@@ -61,7 +61,7 @@ void check_opset(const OpsetMap& opsets, const std::string& what) {
   const auto found = opsets.find("");
   if (found == opsets.end() || (found->second >= kMinOpset && found->second <= kMaxOpset)) return;
   throw Error(Code::OPSET, what + " imports opset " + std::to_string(found->second) + ", which is not supported",
-              "supported are opsets 7 to 26; onnx.version_converter may translate the model");
+              "supported are opsets 1 to 26; onnx.version_converter may translate the model");
 }
 
 void Builder::reserve_names(const onnx::GraphProto& graph) {

@@ -178,6 +178,7 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
   check_dtype_attributes(node.attrs);
   const Handler handler = find_handler(node.op);
   try {
+    if (domain.empty() && node.version < 7) translate_before_opset_7(node);
     if (handler != nullptr) {
       handler(node);
     } else {

@@ -65,6 +65,9 @@ DType dtype_of(const Value* value);  // UNDEFINED when not known
 
 using Handler = void (*)(NodeImport&);
 using HandlerMap = std::map<std::string, Handler>;
+// A node of opsets 1 to 6 takes opset 7's form.
+void translate_before_opset_7(NodeImport& node);
+
 // The handler for a canonical name, or nullptr: the node is kept as it is.
 Handler find_handler(const std::string& op);
 
@@ -76,5 +79,8 @@ void add_misc_handlers(HandlerMap& map);
 void add_control_handlers(HandlerMap& map);
 void add_microsoft_handlers(HandlerMap& map);
 void add_microsoft_quant_handlers(HandlerMap& map);
+void add_ml_handlers(HandlerMap& map);
+void add_tree_handlers(HandlerMap& map);
+void add_training_handlers(HandlerMap& map);
 
 }  // namespace deepjit::importer

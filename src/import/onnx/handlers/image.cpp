@@ -76,9 +76,14 @@ void roi_align(NodeImport& node) {
   node.finish();
 }
 
+void image_decoder(NodeImport&) {
+  throw Error(Code::UNSUPPORTED_OP, "images are not decoded here; decode them outside and feed the pixels");
+}
+
 }  // namespace
 
 void add_image_handlers(HandlerMap& map) {
+  map["ImageDecoder"] = image_decoder;
   map["Upsample"] = upsample;
   map["Resize"] = resize;
   map["GridSample"] = grid_sample;
