@@ -245,6 +245,20 @@ PyEngine load_engine(nb::handle source, int threads) {
   return PyEngine(in_memory ? load(bytes_of(bytes), threads) : load(path, threads));
 }
 
+std::vector<Finding> diagnose_model(nb::handle model, const nb::dict& given) {
+  DoctorOptions options;
+  options.settings = nb::cast<std::vector<std::string>>(given["settings"]);
+  options.traffic = nb::cast<std::vector<std::string>>(given["traffic"]);
+  options.ignore = nb::cast<std::vector<std::string>>(given["ignore"]);
+  options.measure = nb::cast<bool>(given["measure"]);
+  options.model_folder = nb::cast<std::string>(given["model_folder"]);
+  const bool in_memory = nb::isinstance<nb::bytes>(model);
+  const nb::bytes bytes = in_memory ? nb::borrow<nb::bytes>(model) : nb::bytes("", 0);
+  const std::string path = in_memory ? "" : nb::cast<std::string>(model);
+  const nb::gil_scoped_release release;
+  return in_memory ? diagnose(bytes_of(bytes), options) : diagnose(path, options);
+}
+
 nb::bytes serialized(const PyEngine& self) {
   std::vector<std::byte> bytes;
   {
@@ -274,6 +288,29 @@ void bind_tensor_info(nb::module_& m) {
       .def_ro("optional", &TensorInfo::optional, "True when the input has a default value.")
       .def_prop_ro("range", &range_of, "(min, opt, max) shapes, or None.")
       .def("__repr__", &repr_of);
+}
+
+void bind_finding(nb::module_& m) {
+  nb::class_<Finding>(m, "Finding", "A mistake that doctor() found; docs/doctor.md has the rules.")
+      .def_ro("rule", &Finding::rule)
+      .def_ro("name", &Finding::name)
+      .def_ro("severity", &Finding::severity, "\"note\", \"warning\" or \"error\".")
+      .def_ro("node", &Finding::node)
+      .def_ro("op", &Finding::op)
+      .def_ro("value", &Finding::value)
+      .def_ro("message", &Finding::message)
+      .def_ro("title", &Finding::title)
+      .def_ro("why", &Finding::why)
+      .def_ro("hint", &Finding::hint)
+      .def_ro("nodes", &Finding::nodes)
+      .def_ro("bytes", &Finding::bytes)
+      .def_ro("time_us", &Finding::time_us)
+      .def_ro("fixable", &Finding::fixable)
+      .def("__repr__", [](const Finding& self) {
+        const std::string where = self.node.empty() ? self.value : self.node;
+        return "<" + self.severity + " " + self.rule + " " + self.name + (where.empty() ? "" : " at " + where) + ": " +
+               self.message + ">";
+      });
 }
 
 void bind_context(nb::module_& m) {
@@ -328,10 +365,12 @@ NB_MODULE(_core, m) {
   import_numpy();
   nb::register_exception_translator(&translate);
   bind_tensor_info(m);
+  bind_finding(m);
   bind_context(m);
   bind_engine(m);
   m.def("build", &build_engine, "model"_a, "options"_a);
   m.def("load", &load_engine, "engine"_a, "threads"_a);
+  m.def("doctor", &diagnose_model, "model"_a, "options"_a);
   m.def("version", &version);
 }
 

@@ -34,6 +34,7 @@ ALLOWED = {
     "kernels/offer": {"base", "ops", "program", "device", "kernels", "kernels/launch", "codegen"},
     "tune": {"base", "ops", "program", "device", "kernels", "kernels/launch", "kernels/offer", "codegen"},
     "runtime": {"base", "ops", "program", "plan", "device", "engine", "kernels", "kernels/launch"},
+    "doctor": {"base", "ops", "graph", "import", "program", "runtime", "compiler"},
     "profile": {"base", "ops", "program", "device", "engine", "runtime"},
 }
 # The rooms that join the stages: the build driver, and the public API over it.
@@ -59,7 +60,7 @@ VENDOR = [
     (["cudnn*.h"], ["src/kernels/cudnn", "src/device/cuda"]),
     (["dnnl*", "oneapi/dnnl/*"], ["src/kernels/onednn"]),
     (["llvm/*", "llvm-c/*"], ["src/kernels/llvm", "src/codegen/emit_llvm"]),
-    (["google/protobuf/*", "*.pb.h", "onnx/*"], ["src/import/onnx"]),
+    (["google/protobuf/*", "*.pb.h", "onnx/*"], ["src/import/onnx", "src/doctor"]),
     (["NvInfer*.h"], ["integrations/tensorrt"]),
     (["onnxruntime*.h"], ["integrations/onnxruntime"]),
 ]  # fmt: skip

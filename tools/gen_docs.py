@@ -1,5 +1,5 @@
 """Writes the documents that are made from the code: docs/errors.md from src/base/error.h, docs/options.md from the
-table in cli/build_flags.cpp.
+table in cli/build_flags.cpp, docs/doctor.md from the table in src/doctor/rules.cpp.
 
 gen_docs.py          rewrites what is out of date
 gen_docs.py --check  only says what is out of date, with exit code 1
@@ -66,7 +66,8 @@ Variables of the environment, for debugging:
 | DEEPJIT_DUMP=KIND,KIND | prints on stderr: import, passes, graph, program, tactics, plan |
 | DEEPJIT_DUMP_DIR=FOLDER | writes the dumps to files instead |
 
-Exit codes: 0 success; 1 `compare` found a difference; 2 an error, told in one line on stderr and a hint line after it.
+Exit codes: 0 success; 1 `compare` found a difference; 2 an error, told in one line on stderr and a hint line after it;
+`doctor` has its own, see doctor.md.
 """
 
 
@@ -78,11 +79,95 @@ def options_page(source: str) -> str:
     return page + OPTIONS_FOOTER
 
 
+STRING = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+RULE = re.compile(
+    rf'\{{"(DJ\d+)",\s*"([\w-]+)",\s*Severity::(\w+),\s*{STRING},\s*{STRING},\s*{STRING},\s*(\w+),\s*(true|false)\}}'
+)
+FAMILIES = {
+    "DJ1": "Export",
+    "DJ2": "Layout",
+    "DJ3": "Numbers",
+    "DJ4": "Weights",
+    "DJ5": "Quantization",
+    "DJ6": "TensorRT settings",
+    "DJ7": "ONNX Runtime settings",
+}
+DOCTOR_HEADER = """\
+# deepjit doctor
+
+Made by tools/gen_docs.py from the table in src/doctor/rules.cpp; do not edit by hand.
+
+```
+deepjit doctor m.onnx                                 # what is wrong, where, why it hurts, what to do
+deepjit doctor m.onnx --fix mended.onnx               # mends what can be mended, and proves it
+deepjit doctor m.onnx --trtexec "trtexec --int8 ..."  # together with how it is going to be built
+deepjit doctor m.onnx --settings session.json --traffic x=1x3x224x224,x=8x3x640x640
+deepjit doctor m.onnx --measure                       # builds it for the CPU and times the nodes of each finding
+deepjit doctor m.onnx --json                          # one object on stdout; --sarif FILE writes SARIF 2.1.0
+```
+
+Rules look at structure and inferred shapes, never at names. In Python: `deepjit.doctor("m.onnx")`, a list of findings.
+
+**Exit codes.** 0: nothing as bad as `--fail-on` (default: warning); 1: warnings, or notes with `--fail-on note`; 3:
+errors; 2: the program itself failed (no such file, no ONNX model, bad option). With `--fix` the code is about what is
+left. `--ignore RULE` leaves a rule out.
+
+**A finding** in JSON has `rule`, `name`, `severity`, `title`, `node`, `op`, `value` (null where it is about none),
+`message`, `why`, `hint`, `cost` (`nodes`, `bytes`, and `time_us` with `--measure`) and `fixable`.
+
+**--fix** applies every mend, then builds both models for the CPU and runs them on random inputs. The mended model must
+give the same bits where only structure changed, and equal results within 1e-5 (of each output's largest value) where a
+formula was replaced or passes ran; a freed batch must give for two batches at once what each gives alone. Otherwise
+nothing is written, and the reason is told. Mends that change results on purpose (DJ111, DJ112, DJ143) come first; the
+proof starts after them.
+
+**Settings** are a trtexec command line (`--trtexec`, or a text file) or JSON with the tools' own option names; other
+options are passed over:
+
+```json
+{
+  "tensorrt": {
+    "int8": true, "fp16": false, "best": false, "stronglyTyped": false, "calib": "calib.cache",
+    "minShapes": {"x": [1, 3, 224, 224]}, "optShapes": "x:8x3x224x224", "maxShapes": "x:32x3x224x224",
+    "memPoolSize": "workspace:512M", "threads": 4, "execution_contexts": 4
+  },
+  "onnxruntime": {
+    "providers": ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"],
+    "graph_optimization_level": "ORT_ENABLE_ALL", "optimized_model_filepath": "",
+    "threads_sharing_session": 1, "threads_sharing_io_binding": 1
+  }
+}
+```
+
+`threads` and `execution_contexts` say how many threads use the engine at once and how many contexts they share;
+`threads_sharing_session` and `threads_sharing_io_binding` say the same of ONNX Runtime's objects. `workspace` alone and
+numbers without a unit are MiB. A name that comes again in `--traffic` starts the next request.
+"""
+
+
+def joined(literals: str) -> str:
+    """Adjacent C++ string literals as one text."""
+    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals)).replace('\\"', '"')
+
+
+def doctor_page(source: str) -> str:
+    page = DOCTOR_HEADER
+    family = None
+    for rule, name, severity, title, why, fix, _, fixable in RULE.findall(source):
+        if rule[:3] != family:
+            family = rule[:3]
+            page += f"\n## {FAMILIES[family]}\n"
+        page += f"\n### {rule} {name}\n\n{severity.lower()}{', mended by --fix' if fixable == 'true' else ''}: "
+        page += f"{joined(title)}. {joined(why)} **Fix:** {joined(fix)}\n"
+    return page
+
+
 def pages() -> dict[str, str]:
     """Path -> text of every made document."""
     return {
         "docs/errors.md": errors_page((ROOT / "src/base/error.h").read_text()),
         "docs/options.md": options_page((ROOT / "cli/build_flags.cpp").read_text()),
+        "docs/doctor.md": doctor_page((ROOT / "src/doctor/rules.cpp").read_text()),
     }
 
 

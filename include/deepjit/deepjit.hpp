@@ -241,6 +241,32 @@ Engine build(std::span<const std::byte> model, const BuildOptions& options = {})
 Engine load(const std::string& engine_path, int threads = 0);
 Engine load(std::span<const std::byte> engine, int threads = 0);
 
+// A mistake in a model, or in the settings it is going to be built and run with. docs/doctor.md has the rules.
+struct Finding {
+  std::string rule;              // "DJ201"; stable
+  std::string name;              // "transpose-pair"
+  std::string severity;          // "note", "warning" or "error"
+  std::string node, op, value;   // where; empty when it is about none
+  std::string message;           // what is wrong there
+  std::string title, why, hint;  // of the rule: what, why it hurts, what to do
+  size_t nodes = 0;              // what it costs: nodes,
+  int64_t bytes = 0;             // bytes,
+  double time_us = 0;            // and measured time; 0 when it was not measured
+  bool fixable = false;          // whether `deepjit doctor --fix` mends it
+};
+
+struct DoctorOptions {
+  std::vector<std::string> settings;  // each JSON, or a trtexec command line
+  std::vector<std::string> traffic;   // shapes that will be fed: "x=1x3x224x224,x=8x3x640x640"
+  std::vector<std::string> ignore;    // rules to leave out
+  bool measure = false;               // builds the model for the CPU and times the nodes of each finding
+  std::string model_folder;           // where external data may lie; empty: the folder of the model's file
+};
+
+// What is wrong with an ONNX model, the worst first. Throws 1xx (no ONNX model), FILE_NOT_FOUND, ARGUMENT, INPUT_NAME.
+std::vector<Finding> diagnose(const std::string& model_path, const DoctorOptions& options = {});
+std::vector<Finding> diagnose(std::span<const std::byte> model, const DoctorOptions& options = {});
+
 // "0.1.0"
 std::string version();
 

@@ -5,8 +5,10 @@ engine.save("m.dje")
 engine = deepjit.load("m.dje")
 outputs = engine.run({"x": array})  # dict of name to NumPy array
 context = engine.create_context()  # one for each thread
+findings = deepjit.doctor("m.onnx")  # mistakes of the export
 """
 
+import json
 import operator
 import os
 import re
@@ -19,14 +21,14 @@ if not _waiting_is_set:
     os.environ["GOMP_SPINCOUNT"] = "2000"
 
 from . import _core  # noqa: E402
-from ._core import Context, Engine, TensorInfo  # noqa: E402
+from ._core import Context, Engine, Finding, TensorInfo  # noqa: E402
 from ._error import Error  # noqa: E402
 
 if not _waiting_is_set:
     del os.environ["GOMP_SPINCOUNT"]
 
 __version__ = _core.version()
-__all__ = ["Context", "Engine", "Error", "TensorInfo", "build", "load"]
+__all__ = ["Context", "Engine", "Error", "Finding", "TensorInfo", "build", "doctor", "load"]
 
 
 def _argument(message: str, hint: str = "") -> Error:
@@ -182,3 +184,47 @@ def build(
 def load(engine, threads: int | None = None) -> Engine:
     """Loads a saved engine: a path or the bytes of Engine.serialize(). threads: None keeps the build's number."""
     return _core.load(_source("the engine", engine), 0 if threads is None else _integer("threads", threads))
+
+
+def _texts(what: str, given) -> list[str]:
+    """A list of texts; one stands for itself, and a mapping becomes JSON."""
+    if given is None:
+        return []
+    if isinstance(given, (str, Mapping)):
+        given = [given]
+    try:
+        return [json.dumps(one) if isinstance(one, Mapping) else _text(what, one) for one in given]
+    except TypeError:
+        raise _argument(f"{what} must be text, a dict or a list of them, got {given!r}") from None
+
+
+def _requests(traffic) -> list[str]:
+    """Shapes that will be fed: dicts of input name to shape, or text as on the command line."""
+    if traffic is None:
+        return []
+    if isinstance(traffic, (str, Mapping)):
+        traffic = [traffic]
+    texts = []
+    for one in traffic:
+        if isinstance(one, Mapping):
+            one = ",".join(f"{name}={'x'.join(map(str, _shape(name, shape)))}" for name, shape in one.items())
+        texts.append(_text("the traffic", one))
+    return texts
+
+
+def doctor(model, *, settings=None, traffic=None, ignore=(), measure: bool = False, model_folder=None) -> list[Finding]:
+    """Mistakes in an ONNX model (a path, bytes, or an onnx.ModelProto), the worst first.
+
+    settings: how it is going to be built or run: a dict such as {"tensorrt": {"int8": True}} or {"onnxruntime": {...}},
+    JSON, a trtexec command line, or a list of them; docs/doctor.md has the form.
+    traffic: shapes that will be fed, as dicts of input name to shape. ignore: rules to leave out, such as "DJ103".
+    measure: builds the model for the CPU and times the nodes of each finding.
+    """
+    options = {
+        "settings": _texts("settings", settings),
+        "traffic": _requests(traffic),
+        "ignore": _texts("ignore", ignore),
+        "measure": bool(measure),
+        "model_folder": _path("model_folder", model_folder),
+    }
+    return _core.doctor(_source("the model", model), options)

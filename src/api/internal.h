@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compiler/build.h"
+#include "doctor/doctor.h"
 #include "engine/format.h"
 #include "passes/pipeline.h"
 #include "runtime/engine.h"

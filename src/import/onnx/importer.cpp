@@ -14,6 +14,7 @@
 
 #include "graph/infer.h"
 #include "import/onnx/builder.h"
+#include "import/onnx/parse.h"
 #include "import/onnx/text.h"
 #include "import/onnx/wire_scan.h"
 
@@ -23,24 +24,6 @@ namespace {
 
 using importer::Builder;
 using importer::quoted;
-
-void parse(std::span<const uint8_t> bytes, const ImportOptions& options, onnx::ModelProto& model) {
-  if (bytes.size() > INT_MAX) {
-    throw Error(Code::LIMIT, "the model is " + std::to_string(bytes.size()) + " bytes, protobuf's limit is 2 GiB",
-                "keep the weights in external data");
-  }
-  importer::scan_wire(bytes, options);
-  google::protobuf::LogSilencer silence;
-  google::protobuf::io::CodedInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
-  stream.SetTotalBytesLimit(INT_MAX);
-  // A subgraph takes three levels of messages.
-  stream.SetRecursionLimit(3 * options.max_depth + 100);
-  if (!model.ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
-    throw Error(Code::PARSE, "the bytes are not a valid ONNX protobuf",
-                "check that the file is an ONNX model and was transferred in binary");
-  }
-  if (!model.has_graph()) throw Error(Code::PARSE, "the bytes hold no ONNX graph");
-}
 
 // The declared type of an output against the inferred one; only what is certain counts.
 void check_output(const Value& value, const TensorType& declared) {
@@ -126,10 +109,28 @@ class MappedFile {
 
 }  // namespace
 
+void importer::parse_onnx(std::span<const uint8_t> bytes, const ImportOptions& options, onnx::ModelProto& model) {
+  if (bytes.size() > INT_MAX) {
+    throw Error(Code::LIMIT, "the model is " + std::to_string(bytes.size()) + " bytes, protobuf's limit is 2 GiB",
+                "keep the weights in external data");
+  }
+  scan_wire(bytes, options);
+  google::protobuf::LogSilencer silence;
+  google::protobuf::io::CodedInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  stream.SetTotalBytesLimit(INT_MAX);
+  // A subgraph takes three levels of messages.
+  stream.SetRecursionLimit(3 * options.max_depth + 100);
+  if (!model.ParsePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+    throw Error(Code::PARSE, "the bytes are not a valid ONNX protobuf",
+                "check that the file is an ONNX model and was transferred in binary");
+  }
+  if (!model.has_graph()) throw Error(Code::PARSE, "the bytes hold no ONNX graph");
+}
+
 ImportedModel import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options) {
   try {
     onnx::ModelProto model;
-    parse(bytes, options, model);
+    importer::parse_onnx(bytes, options, model);
     return import_parsed(model, options);
   } catch (const std::bad_alloc&) {
     throw Error(Code::HOST_OOM, "host memory is exhausted while the model is imported");

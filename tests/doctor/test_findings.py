@@ -1,0 +1,76 @@
+"""Every seeded mistake is found and named, and nothing else is; clean models and settings pass."""
+
+import models
+import onnx
+import pytest
+from clean import CLEAN
+from seeded import SEEDED
+
+SEVERITY_CODES = {"note": 0, "warning": 1, "error": 3}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_seeded_mistake_is_found_and_nothing_else(name, doctor):
+    seed = SEEDED[name]
+    result = doctor(seed.make(), *seed.options)
+    assert result.err == ""
+    findings = result.json["findings"]
+    assert {f["rule"] for f in findings} == {seed.rule}, [f["message"] for f in findings]
+    found = findings[0]
+    if seed.where:
+        assert seed.where in (found["node"], found["value"])
+    for key in ("message", "why", "hint", "title"):
+        assert found[key]
+    assert result.code == SEVERITY_CODES[found["severity"]]
+
+
+def test_thirty_mistakes_of_all_families():
+    assert len(SEEDED) >= 30
+    assert {seed.rule[:3] for seed in SEEDED.values()} == {"DJ1", "DJ2", "DJ3", "DJ4", "DJ5", "DJ6", "DJ7"}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_clean_model_has_no_finding(name, doctor):
+    make, options = CLEAN[name]
+    onnx.checker.check_model(make().model())
+    result = doctor(make(), *options)
+    assert result.err == ""
+    assert [f["rule"] + ": " + f["message"] for f in result.json["findings"]] == []
+    assert result.code == 0
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_real_models_have_no_error(name, doctor):
+    """They run well elsewhere: an error would be a false alarm."""
+    path = models.path(name)
+    if not path.exists():
+        pytest.skip("the model is not there; tools/fetch_models.py fetches it")
+    result = doctor(path)
+    assert result.err == ""
+    assert [f for f in result.json["findings"] if f["severity"] == "error"] == []
+
+
+def test_costs_are_counted(doctor):
+    found = doctor(SEEDED["duplicate weights"].make()).json["findings"][0]
+    assert found["cost"]["bytes"] == 8 * 8 * 4
+    found = doctor(SEEDED["layer norm in pieces"].make()).json["findings"][0]
+    assert found["cost"] == {"nodes": 9, "bytes": 0, "time_us": None}
+
+
+def test_measured_costs(doctor):
+    found = doctor(SEEDED["transpose pair"].make(), "--measure").json["findings"][0]
+    assert 0 < found["cost"]["time_us"] < 1e6
+
+
+def test_measurement_that_cannot_be_says_why(doctor):
+    result = doctor(SEEDED["custom operator"].make(), "--measure").json
+    assert "FancyPool" in result["not_measured"]
+    assert result["findings"][0]["cost"]["time_us"] is None
+
+
+def test_invalid_model_is_a_finding(doctor):
+    net = CLEAN["cnn"][0]()
+    net.nodes[3].input[0] = "nowhere"
+    result = doctor(net)
+    invalid = [f for f in result.json["findings"] if f["rule"] == "DJ100"]
+    assert "E204" in invalid[0]["message"] and result.code == 3
