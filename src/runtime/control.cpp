@@ -52,6 +52,24 @@ class Body {
     return outputs;
   }
 
+  // The type of output `k` were the block run on inputs like these, which need no data. Dims that only running would
+  // tell are what the build knew of them, or 0.
+  TensorDesc output_desc(const std::vector<TensorView>& inputs, size_t k) {
+    const TensorType& type = info_.program->buffers[static_cast<size_t>(block().outputs[k])].type;
+    try {
+      const Binding& binding = bound_for(inputs);
+      const BoundOutput& output = binding.outputs[k];
+      if (!output.dynamic) return binding.slots[static_cast<size_t>(output.slot)].desc;
+    } catch (const Error&) {
+      // A block that does not take these shapes and is not run either is no error.
+    }
+    TensorDesc desc{type.dtype, {}};
+    for (int i = 0; type.shape.ranked() && i < type.shape.rank(); ++i) {
+      desc.dims.push_back(type.shape[i].is_const() ? type.shape[i].value() : 0);
+    }
+    return desc;
+  }
+
  private:
   const std::vector<int32_t>& imports() const { return info_.imports[static_cast<size_t>(block_)]; }
 
@@ -109,10 +127,14 @@ class Stack {
     ++count_;
   }
 
-  // Writes the items to the output buffer; `empty` is the item's shape when there was none.
-  void finish(Binding& outer, Memory& memory, int32_t buffer, const TensorDesc& empty, int axis, bool reverse) {
+  // What an item is like, for a stack that stays empty.
+  void expect(const TensorDesc& item) { desc_ = item; }
+  int item_rank() const { return desc_.dims.rank(); }
+
+  // Writes the items to the output buffer.
+  void finish(Binding& outer, Memory& memory, int32_t buffer, int axis, bool reverse) {
     if (buffer < 0) return;
-    const TensorDesc item = count_ == 0 ? empty : desc_;
+    const TensorDesc& item = desc_;
     TensorDesc full = item;
     full.dims.insert(axis, count_);
     auto* to = static_cast<std::byte*>(memory.ensure(static_cast<size_t>(full.bytes())));
@@ -135,15 +157,6 @@ class Stack {
   int64_t count_ = 0;
   std::vector<std::byte> data_;
 };
-
-TensorDesc empty_item(const Program& program, int32_t buffer) {
-  const TensorType& type = program.buffers[static_cast<size_t>(buffer)].type;
-  TensorDesc desc{type.dtype, {}};
-  for (int i = 0; type.shape.ranked() && i < type.shape.rank(); ++i) {
-    desc.dims.push_back(type.shape[i].is_const() ? type.shape[i].value() : 0);
-  }
-  return desc;
-}
 
 void execute_if(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer) {
   const bool taken = read_bool(view_of(outer, bound.inputs[0]));
@@ -171,9 +184,13 @@ void execute_loop(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
     values[i + 2].data = memory[i].data();
   }
   std::vector<Stack> stacks(stacked);
-  for (int64_t iteration = 0; iteration < trips && condition; ++iteration) {
-    values[0] = {DType::INT64, {}, &iteration};
-    values[1] = {DType::BOOL, {}, &condition};
+  int64_t iteration = 0;
+  values[0] = {DType::INT64, {}, &iteration};
+  values[1] = {DType::BOOL, {}, &condition};
+  for (size_t i = 0; i < stacked && (trips <= 0 || !condition); ++i) {
+    stacks[i].expect(body.output_desc(values, 1 + carried + i));
+  }
+  for (; iteration < trips && condition; ++iteration) {
     const std::vector<TensorView> results = body.run(values);
     condition = read_bool(results[0]);
     for (size_t i = 0; i < carried; ++i) {
@@ -186,8 +203,7 @@ void execute_loop(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
     const int32_t buffer = bound.outputs[i];
     if (i >= carried) {
-      const int32_t item = body.block().outputs[1 + i];
-      stacks[i - carried].finish(outer, memory[i], buffer, empty_item(*info.program, item), 0, false);
+      stacks[i - carried].finish(outer, memory[i], buffer, 0, false);
     } else if (buffer >= 0) {
       outer.slots[static_cast<size_t>(buffer)] = {values[i + 2].data, values[i + 2].desc()};
     }
@@ -246,6 +262,13 @@ void execute_scan(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
     length = n;
   }
   std::vector<Stack> stacks(stacked);
+  if (length == 0) {
+    for (size_t i = 0; i < scans; ++i) {
+      values[carried + i] = {sequences[i].dtype, sequences[i].dims, nullptr};
+      values[carried + i].dims.erase(axes[i]);
+    }
+    for (size_t i = 0; i < stacked; ++i) stacks[i].expect(body.output_desc(values, carried + i));
+  }
   for (int64_t t = 0; t < length; ++t) {
     for (size_t i = 0; i < scans; ++i) {
       const int64_t index = at_or(in_directions, i, 0) == 0 ? t : length - 1 - t;
@@ -265,10 +288,9 @@ void execute_scan(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
       if (buffer >= 0) outer.slots[static_cast<size_t>(buffer)] = {values[i].data, values[i].desc()};
       continue;
     }
-    const TensorDesc item = empty_item(*info.program, body.block().outputs[i]);
     const size_t k = i - carried;
-    const int axis = normalize_axis(at_or(out_axes, k, 0), item.dims.rank() + 1, "scan_output_axes");
-    stacks[k].finish(outer, memory[i], buffer, item, axis, at_or(out_directions, k, 0) != 0);
+    const int axis = normalize_axis(at_or(out_axes, k, 0), stacks[k].item_rank() + 1, "scan_output_axes");
+    stacks[k].finish(outer, memory[i], buffer, axis, at_or(out_directions, k, 0) != 0);
   }
 }
 

@@ -125,31 +125,53 @@ TEST(OnednnResize, AgreesWhereOffered) {
   EXPECT_EQ(resize("nearest", "asymmetric", "ceil", {1, 17, 18, 14}), 0u);
 }
 
+struct RnnCase {
+  std::string op, direction;
+  bool reset, states;  // linear_before_reset; initial states are given
+  int64_t steps, batch, input, hidden;
+};
+
+StepCase rnn_step(const RnnCase& r) {
+  const bool lstm = r.op == "LSTM";
+  const int64_t gates = lstm ? 4 : 3, d = r.direction == "bidirectional" ? 2 : 1;
+  AttrList attrs{{"hidden_size", r.hidden}, {"direction", r.direction}};
+  if (r.reset) attrs.emplace_back("linear_before_reset", int64_t{1});
+  StepCase c{r.op,
+             attrs,
+             {random_f32({r.steps, r.batch, r.input}, 1), random_f32({d, gates * r.hidden, r.input}, 2),
+              random_f32({d, gates * r.hidden, r.hidden}, 3), random_f32({d, 2 * gates * r.hidden}, 4)},
+             {1, 2, 3},
+             lstm ? 3 : 2};
+  if (r.states) {
+    c.inputs.push_back(none());
+    c.inputs.push_back(random_f32({d, r.batch, r.hidden}, 5));
+    if (lstm) c.inputs.push_back(random_f32({d, r.batch, r.hidden}, 6));
+  }
+  return c;
+}
+
 TEST(OnednnRnn, GatesStatesDirections) {
   for (const char* op : {"LSTM", "GRU"}) {
-    if (op_registry().find(op) == nullptr) GTEST_SKIP() << op << " is not registered";
-    const bool lstm = std::string(op) == "LSTM";
-    const int64_t gates = lstm ? 4 : 3, steps = 5, batch = 3, input = 19, hidden = 24;
     for (const char* direction : {"forward", "reverse", "bidirectional"}) {
-      const int64_t d = std::string(direction) == "bidirectional" ? 2 : 1;
       for (const bool reset : {false, true}) {
-        if (lstm && reset) continue;
+        if (op == std::string("LSTM") && reset) continue;
         for (const bool states : {false, true}) {
-          AttrList attrs{{"hidden_size", hidden}, {"direction", std::string(direction)}};
-          if (reset) attrs.emplace_back("linear_before_reset", int64_t{1});
-          StepCase c{op,
-                     attrs,
-                     {random_f32({steps, batch, input}, 1), random_f32({d, gates * hidden, input}, 2),
-                      random_f32({d, gates * hidden, hidden}, 3), random_f32({d, 2 * gates * hidden}, 4)},
-                     {1, 2, 3},
-                     lstm ? 3 : 2};
-          if (states) {
-            c.inputs.push_back(none());
-            c.inputs.push_back(random_f32({d, batch, hidden}, 5));
-            if (lstm) c.inputs.push_back(random_f32({d, batch, hidden}, 6));
-          }
-          check_offered(c, 1e-4);
+          check_offered(rnn_step({op, direction, reset, states, 5, 3, 19, 24}), 1e-4);
         }
+      }
+    }
+  }
+}
+
+// Where oneDNN would pack weights: one step, or a wide batch.
+TEST(OnednnRnn, SingleStepsAndWideBatches) {
+  for (const int64_t hidden : {1, 4, 15, 16, 40, 65}) {
+    for (const char* op : {"LSTM", "GRU"}) {
+      for (const bool reset : {false, true}) {
+        if (op == std::string("LSTM") && reset) continue;
+        check_offered(rnn_step({op, "forward", reset, true, 1, 1, 2, hidden}), 1e-4);
+        check_offered(rnn_step({op, "bidirectional", reset, false, 3, 17, 3, hidden}), 1e-4);
+        check_offered(rnn_step({op, "reverse", reset, false, 1, 40, 7, hidden}), 1e-4);
       }
     }
   }

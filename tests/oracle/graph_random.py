@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 import graph_ops
 import graph_ops_control  # noqa: F401  (fills the table)
+import graph_ops_data  # noqa: F401
 import graph_ops_linear  # noqa: F401
+import graph_ops_quantize  # noqa: F401
+import graph_ops_rare  # noqa: F401
 import graph_ops_shape  # noqa: F401
 import numpy as np
 import onnx
@@ -13,8 +16,9 @@ from graph_builder import Builder
 from node_eval import Refused
 from onnx import helper, numpy_helper
 
-OPSETS = [13, 15, 17, 18, 19, 20, 21]
+OPSETS = [13, 15, 17, 18, 19, 20, 21, 22, 23]
 SYMBOLS = ["N", "H", "W", "T"]
+OTHER_TYPES = [np.float64, np.float16, np.int64, np.int32, np.bool_, np.uint8, np.int8, np.int16, np.uint32, np.uint64]
 
 
 class Case(NamedTuple):
@@ -45,10 +49,14 @@ def add_inputs(g, symbols: dict):
         if k == 0:
             rank, dtype = g.choice([2, 3, 3, 4, 4]), np.float32
         else:
-            rank = g.choice([0, 1, 2, 3, 4, 5])
-            dtype = g.choice([np.float32] * 8 + [np.float64, np.float16, np.int64, np.int32, np.bool_, np.uint8])
+            rank = g.choice([0, 1, 2, 3, 4, 5, 6, 7])
+            dtype = g.choice([np.float32] * 10 + OTHER_TYPES)
         names = [g.choice(list(symbols)) if symbols and g.chance(0.5) else None for _ in range(rank)]
-        dims = [n or g.choice([1, 2, 3, 4, 4, 5, 6, 8] if i < 2 else [1, 3, 4, 6, 7, 8]) for i, n in enumerate(names)]
+        few = [1, 1, 2, 3]
+        dims = [
+            n or g.choice(few if rank > 5 else [1, 2, 3, 4, 4, 5, 6, 8] if i < 2 else [1, 3, 4, 6, 7, 8])
+            for i, n in enumerate(names)
+        ]
         if rank >= 3 and g.chance(0.7):
             dims[1] = g.choice([1, 2, 3, 4, 6, 8])
         shapes = [[symbols[d][b] if isinstance(d, str) else d for d in dims] for b in range(g.bindings)]

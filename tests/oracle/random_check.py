@@ -6,11 +6,12 @@ a crash is named.
 
 import resource
 import warnings
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 import onnx
-from node_eval import difference, magnitude, runtime_session
+from node_eval import difference, is_float, magnitude, runtime_session
 from onnx.reference import ReferenceEvaluator
 
 MEMORY_LIMIT = 8 << 30
@@ -58,7 +59,7 @@ def mismatch(name: str, want, got, error: float) -> str | None:
     if got.shape != want.shape:
         return f"{name}: shape {list(got.shape)}, expected {list(want.shape)}"
     gap = difference(want, got)
-    allowed = FACTOR * error + FLOOR * max(1.0, magnitude(want)) if want.dtype.kind == "f" else 0.0
+    allowed = FACTOR * error + FLOOR * max(1.0, magnitude(want)) if is_float(want) else 0.0
     if gap <= allowed:
         return None
     bad = ~np.isclose(got.astype(float), want.astype(float), rtol=0, atol=allowed, equal_nan=True)
@@ -174,6 +175,7 @@ class Checker:
 def serve(connection) -> None:
     """Jobs: (case or seed, only op, only variant); None ends."""
     import deepjit  # noqa: F401  (fails here, before the first job, when it cannot be loaded)
+    from graph_coverage import reached
     from graph_random import generate
 
     warnings.filterwarnings("ignore")
@@ -188,10 +190,10 @@ def serve(connection) -> None:
         tell("generate")
         case = generate(what, only_op) if isinstance(what, int) else what._replace(model=parsed(what.model))
         if case is None:
-            connection.send(("done", ([], False, 0)))
+            connection.send(("done", ([], False, 0, Counter())))
             continue
         findings, split = Checker(case, variant, tell).run()
-        connection.send(("done", (findings, split, len(case.model.graph.node))))
+        connection.send(("done", (findings, split, len(case.model.graph.node), reached(case))))
 
 
 def parsed(model):

@@ -1,6 +1,7 @@
 """Hunts for wrong results: random valid ONNX graphs, each built in several ways and held against two oracles.
 
 usage: run_random.py [--seed N] [--count N] [--seconds S] [--only-op NAME] [--workers N] [--no-shrink]
+       [--coverage]
 Each finding is shrunk and saved as NAME.onnx with its feeds (build/random/); exit code 1 when there is any.
 """
 
@@ -10,9 +11,11 @@ import multiprocessing
 import signal
 import sys
 import time
+from collections import Counter
 from multiprocessing.connection import wait
 from pathlib import Path
 
+import graph_coverage
 import numpy as np
 import onnx
 import shrink
@@ -42,7 +45,7 @@ class Worker:
         self.connection.send((what, only_op, variant))
 
     def poll(self):
-        """(findings, split, nodes) when the job is over, else None."""
+        """(findings, split, nodes, what the graph has) when the job is over, else None."""
         try:
             while self.connection.poll(0):
                 word, data = self.connection.recv()
@@ -66,7 +69,8 @@ class Worker:
         if not stage:
             sys.exit("the worker does not start")
         self.start()
-        return [Finding("crash", stage.removeprefix("build ").removeprefix("run "), f"{reason} in {stage}")], False, 0
+        variant = stage.removeprefix("build ").removeprefix("run ")
+        return [Finding("crash", variant, f"{reason} in {stage}")], False, 0, Counter()
 
     def check(self, case, variant=None):
         self.give(case._replace(model=case.model.SerializeToString()), None, variant)
@@ -130,6 +134,7 @@ class Hunt:
     def __init__(self, args):
         self.args, self.findings = args, {}
         self.graphs = self.nodes = self.splits = 0
+        self.reached = Counter()
         self.start = time.monotonic()
 
     def over(self, seed: int) -> bool:
@@ -155,7 +160,8 @@ class Hunt:
         if seed is None or (result := worker.poll()) is None:
             return
         worker.job = None
-        findings, split, nodes = result
+        findings, split, nodes, has = result
+        self.reached.update(has)
         self.graphs += 1
         self.nodes += nodes
         self.splits += split
@@ -181,6 +187,7 @@ def hunt(argv: list[str]) -> Hunt:
     parser.add_argument("--only-op", help="mostly ops of this name, such as Conv")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--coverage", action="store_true", help="say at the end what the graphs reached")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "random")
     args = parser.parse_args(argv)
     if args.count is None and args.seconds is None:
@@ -189,6 +196,8 @@ def hunt(argv: list[str]) -> Hunt:
         parser.error("deepjit cannot be imported: run ./dev build, and this script with ./dev python")
     result = Hunt(args)
     result.run()
+    if args.coverage:
+        print(graph_coverage.table(result.reached, result.graphs))
     print(result.summary())
     return result
 

@@ -103,11 +103,13 @@ struct Descs {
 
 Descs make_descs(const StepShape& shape, const Problem& p) {
   const auto f32 = memory::data_type::f32;
-  const auto any = memory::format_tag::any;
   Descs d;
   d.src = plain_desc(DType::FLOAT32, Dims{p.steps, p.batch, p.input});
-  d.weights = memory::desc({1, p.directions, p.input, p.gates, p.hidden}, f32, any);
-  d.recurrent = memory::desc({1, p.directions, p.hidden, p.gates, p.hidden}, f32, any);
+  // Left to choose, oneDNN 3.2 packs a GRU's weights for a single step or a batch of 16 and more; its product of packed
+  // weights divides by zero unless their rows come in sixteens.
+  const auto layout = p.lstm || p.hidden % 16 == 0 ? memory::format_tag::any : memory::format_tag::ldigo;
+  d.weights = memory::desc({1, p.directions, p.input, p.gates, p.hidden}, f32, layout);
+  d.recurrent = memory::desc({1, p.directions, p.hidden, p.gates, p.hidden}, f32, layout);
   d.bias = memory::desc({1, p.directions, p.bias_gates(), p.hidden}, f32, memory::format_tag::ldgo);
   d.dst = plain_desc(DType::FLOAT32, Dims{p.steps, p.batch, p.directions * p.hidden});
   if (has_input(shape, INITIAL_H) || has_input(shape, INITIAL_C)) d.initial = p.state();

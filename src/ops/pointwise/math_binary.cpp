@@ -77,29 +77,7 @@ struct DivScalar {
   }
 };
 
-// The remainder with the sign of the divisor (Python's %).
-struct FloorModScalar {
-  template <typename>
-  static constexpr bool kCompact = true;
-  template <typename T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) {
-      if (b == 0) return 0;
-      if constexpr (std::is_signed_v<T>) {
-        if (b == -1) return 0;
-        const T r = static_cast<T>(a % b);
-        return static_cast<T>(r != 0 && (r < 0) != (b < 0) ? r + b : r);
-      }
-      return static_cast<T>(a % b);
-    } else {
-      const T r = std::fmod(a, b);
-      if (r == 0) return std::copysign(r, b);
-      return (r < 0) != (b < 0) ? r + b : r;
-    }
-  }
-};
-
-// The remainder with the sign of the dividend (C's fmod).
+// The remainder with the sign of the dividend (C's fmod); 0 where C++ leaves that of integers undefined.
 struct TruncModScalar {
   template <typename>
   static constexpr bool kCompact = true;
@@ -113,6 +91,24 @@ struct TruncModScalar {
       return static_cast<T>(a % b);
     } else {
       return std::fmod(a, b);
+    }
+  }
+};
+
+// The remainder with the sign of the divisor (Python's %).
+struct FloorModScalar {
+  template <typename>
+  static constexpr bool kCompact = true;
+  template <typename T>
+  T operator()(T a, T b) const {
+    const T r = TruncModScalar()(a, b);
+    if constexpr (std::is_unsigned_v<T>) {
+      return r;
+    } else {
+      if constexpr (std::is_floating_point_v<T>) {
+        if (r == 0) return std::copysign(r, b);
+      }
+      return static_cast<T>(r != 0 && (r < 0) != (b < 0) ? r + b : r);
     }
   }
 };
