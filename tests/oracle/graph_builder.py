@@ -7,7 +7,10 @@ from node_eval import BFLOAT16, Refused, evaluate, is_float, magnitude, used_nam
 from onnx import helper, numpy_helper
 
 MAX_ELEMENTS, MAX_RANK = 6000, 10
-WINDOWS = set("Conv ConvTranspose MaxPool AveragePool ConvInteger QLinearConv LpPool".split())  # a window larger than its input is no valid model
+WINDOWS = set(
+    "Conv ConvTranspose MaxPool AveragePool ConvInteger QLinearConv LpPool".split()
+)  # a window larger than its input is no valid model
+DATA_SIZED = {"NonZero", "Compress", "Unique", "NonMaxSuppression", "If"}  # so are those of computed operands
 LIMITS = {"f": 3e3, "h": 3e3, "i": 1 << 24, "u": 1 << 24}
 
 
@@ -85,8 +88,9 @@ class Builder:
         self.depth = parent.depth + 1 if parent else 0
         self.in_loop = bool(parent and parent.in_loop)
         self.specials = parent.specials if parent else specials
-        self.bfloat = parent.bfloat if parent else bool(rng.random() < 0.1)
+        self.bfloat = parent.bfloat if parent else bool(rng.random() < 0.2)
         self.nodes, self.inputs, self.initializers, self.values = [], [], [], []
+        self.data_sized = False  # some shape in here depends on data
 
     # ---- randomness
 
@@ -118,6 +122,12 @@ class Builder:
             flat[self.rng.integers(flat.size)] = self.choice([np.nan, np.inf, -np.inf, -0.0])
             return flat.reshape(shape)
         return np.asarray(np.abs(array) + 0.25 if positive else array).astype(dtype)
+
+    def mark_data_sized(self):
+        builder = self
+        while builder:
+            builder.data_sized = True
+            builder = builder.parent
 
     # ---- values
 
@@ -184,6 +194,8 @@ class Builder:
                 arrays[j].append(array)
                 errors[j].append(bound)
         need(all(len({(a.dtype, a.ndim) for a in each}) == 1 for each in arrays))
+        if op in DATA_SIZED:
+            self.mark_data_sized()
         self.nodes.append(node)
         for n in used:
             known[n].uses += 1

@@ -125,7 +125,7 @@ def loop(g, op=None):
     outputs = distinct(body, [keep, *following, *scans])
     if any(v.dtype.kind not in "fiub" for v in scans):
         raise Refused("dtype")
-    if any(None in v.dims for v in scans):  # a scan of no trips has no size for them
+    if scans and (body.data_sized or any(None in v.dims for v in scans)):  # a scan of no trips has no size for them
         need(all(a > 0 for a in count.arrays) and (condition is None or condition.arrays[0]))
     graph = body.subgraph(outputs, declared=1 + len(following))
     return g.add("Loop", [count, condition, *initial], outputs=len(following) + len(scans), body=graph)

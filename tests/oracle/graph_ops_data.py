@@ -19,6 +19,7 @@ def number(g, value, dtype=np.int64):
 
 def counted(g, x, most: int):
     """How many values of x are above a threshold, as int64 [1], at most `most`."""
+    g.mark_data_sized()
     above = g.add("Greater", [x, number(g, g.choice([0, 0.5, -0.5]), x.dtype)])
     flat = g.add("Reshape", [g.add("Cast", [above], to=7), g.ints(-1)])
     total = reduced(g, "ReduceSum", flat, [0], 1)

@@ -36,11 +36,11 @@ PREFER_RUNTIME = set(OPS)
 RUNTIME_ONLY = {op for op, fault in OPS.items() if fault.how == "never"}
 # Inputs that are parameters rather than data: moving them changes what is computed.
 FIXED = {"Pow": [1], "Resize": [1, 2], "Range": [0, 1, 2]}
-# Undefined for NaN, or for values out of an integer's range. ONNX Runtime's recurrent cells clip NaN away; of a Softmax
-# row with NaN, oneDNN makes zeros beside the NaN.
+# Undefined for NaN, or for values out of an integer's range. ONNX Runtime's recurrent cells clip NaN away; oneDNN makes
+# zeros beside the NaN of a Softmax row, and may lose one in a maximum.
 NEEDS_NUMBERS = words(
     """Cast QuantizeLinear DynamicQuantizeLinear ArgMax ArgMin TopK Unique NonMaxSuppression Softmax LogSoftmax
-    LSTM GRU RNN"""
+    LSTM GRU RNN ReduceMax ReduceMin MaxPool GlobalMaxPool"""
 )
 MARGIN = 10.0  # a discrete output must hold under this many times the error
 

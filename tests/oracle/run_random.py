@@ -24,6 +24,7 @@ from random_check import Finding, serve
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TIMEOUT_S = 30.0
+ORACLE_STAGES = ("generate", "oracles")
 
 
 class Worker:
@@ -93,7 +94,7 @@ def same_kind(found: Finding, other: Finding) -> bool:
 
 
 def shrink_case(case, finding: Finding, worker: Worker, say) -> tuple:
-    variant = None if finding.kind == "crash" and finding.variant in ("generate", "oracles") else finding.variant
+    variant = finding.variant
     last = [finding]
 
     def shows(trial) -> bool:
@@ -121,8 +122,6 @@ def report(seed: int, findings: list, args, worker: Worker):
     print(f"seed {seed}: " + "; ".join(f"{f.variant} {f.kind}: {f.detail}" for f in findings), flush=True)
     if args.no_shrink:
         return
-    if first.variant == "generate":
-        return
     case = generate(seed, args.only_op)
     small, finding = shrink_case(case, first, worker, lambda text: None)
     path = save(small, finding, args.folder, args.only_op)
@@ -133,7 +132,7 @@ def report(seed: int, findings: list, args, worker: Worker):
 class Hunt:
     def __init__(self, args):
         self.args, self.findings = args, {}
-        self.graphs = self.nodes = self.splits = 0
+        self.graphs = self.nodes = self.splits = self.lost = 0
         self.reached = Counter()
         self.start = time.monotonic()
 
@@ -162,6 +161,10 @@ class Hunt:
         worker.job = None
         findings, split, nodes, has = result
         self.reached.update(has)
+        if findings and findings[0].kind == "crash" and findings[0].variant in ORACLE_STAGES:
+            self.lost += 1  # an oracle died, before deepjit was asked
+            print(f"seed {seed}: an oracle crashed: {findings[0].detail}", flush=True)
+            return
         self.graphs += 1
         self.nodes += nodes
         self.splits += split
@@ -175,7 +178,8 @@ class Hunt:
     def summary(self) -> str:
         return (
             f"{self.graphs} graphs, {self.nodes} nodes, {len(self.findings)} with findings, "
-            f"{self.splits} where the oracles differ, {time.monotonic() - self.start:.0f} s"
+            f"{self.splits} where the oracles differ, {self.lost} lost to a crash of an oracle, "
+            f"{time.monotonic() - self.start:.0f} s"
         )
 
 
