@@ -7,9 +7,8 @@ from node_eval import BFLOAT16, Refused, evaluate, is_float, magnitude, used_nam
 from onnx import helper, numpy_helper
 
 MAX_ELEMENTS, MAX_RANK = 6000, 10
-WINDOWS = set(
-    "Conv ConvTranspose MaxPool AveragePool ConvInteger QLinearConv LpPool".split()
-)  # a window larger than its input is no valid model
+# A window larger than its input is no valid model.
+WINDOWS = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "ConvInteger", "QLinearConv", "LpPool"}
 DATA_SIZED = {"NonZero", "Compress", "Unique", "NonMaxSuppression", "If"}  # so are those of computed operands
 LIMITS = {"f": 3e3, "h": 3e3, "i": 1 << 24, "u": 1 << 24}
 

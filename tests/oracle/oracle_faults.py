@@ -30,6 +30,7 @@ OPS = {
     "MaxPool": OpFault("never", "asymmetric pads and ceil_mode take other windows, SAME_LOWER has another size"),
     "Resize": OpFault("never", "takes minutes, and integer lengths differ"),
     "ReduceSumSquare": OpFault("never", "integers come back as int64"),
+    "Unique": OpFault("never", "with an axis and sorted 0 it picks along another axis"),
     "LSTM": OpFault("never", "direction reverse is ignored"),
     "GRU": OpFault("never", "direction reverse is ignored"),
     "RNN": OpFault("never", "direction reverse is ignored"),
@@ -39,9 +40,13 @@ OPS = {
     "GlobalMaxPool": OpFault("second", "3-D inputs lose a dim"),
     "Gather": OpFault("second", "no indices give another shape"),
     "ScatterElements": OpFault("second", "of several updates of one place one counts"),
+    "LpNormalization": OpFault("second", "the norm of order 1 is a sum of signed values"),
     "LRN": OpFault("second", "a window of one sums nothing"),
 }
 
+# Not in the list, as they give no answer to compare: ONNX Runtime with optimisation refuses norm patterns of x[1,1];
+# onnx.reference lacks DequantizeLinear below opset 19. ONNX Runtime also takes the last of duplicate initializers, which
+# deepjit refuses.
 FAULTS = [
     Fault((REFERENCE,), "flattened_softmax/*", "below opset 13 it normalises one axis, not the flattened tail"),
     Fault((REFERENCE,), "loop_without_trips/*", "scans of scalars get a dim of 1; a Loop of no trips loses its values"),
