@@ -44,9 +44,8 @@ OPS = {
     "LRN": OpFault("second", "a window of one sums nothing"),
 }
 
-# Not in the list, as they give no answer to compare: ONNX Runtime with optimisation refuses norm patterns of x[1,1];
-# onnx.reference lacks DequantizeLinear below opset 19. ONNX Runtime also takes the last of duplicate initializers, which
-# deepjit refuses.
+# Not in the list, as there is no answer to compare: ONNX Runtime with optimisation refuses norm patterns of x[1,1];
+# onnx.reference lacks DequantizeLinear below opset 19. And ONNX Runtime takes the last of duplicate initializers.
 FAULTS = [
     Fault((REFERENCE,), "flattened_softmax/*", "below opset 13 it normalises one axis, not the flattened tail"),
     Fault((REFERENCE,), "loop_without_trips/*", "scans of scalars get a dim of 1; a Loop of no trips loses its values"),
