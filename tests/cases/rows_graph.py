@@ -112,7 +112,7 @@ def interior_outputs():
         ),
     }
     for name, (steps, inside, last) in patterns.items():
-        for asked in [*[[n] for n in inside], list(inside)]:
+        for asked in [*[[n] for n in inside], *([list(inside)] if len(inside) > 1 else [])]:
             yield interior_case(
                 name, steps, {n: inside[n] for n in asked}, last, x, {**scalars, "w": w, "b": b, "last": np.array([-1])}
             )

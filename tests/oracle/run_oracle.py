@@ -51,11 +51,13 @@ class Line(NamedTuple):
         return f"{self.title:<64} " + " ".join(f"{self.marks[c]:^{len(c)}}" for c in COLUMNS)
 
 
+def job_of(case, way: str) -> Job:
+    model, feeds = model_of(case, way)
+    return Job(case.title, model, feeds, case.wants, case.terms, case.scale)
+
+
 def case_jobs(text: str, way: str, step: int):
-    for case in all_cases(text)[::step]:
-        if way in case.ways:
-            model, feeds = model_of(case, way)
-            yield Job(case.title, model, feeds, case.wants, case.terms, case.scale)
+    return (job_of(case, way) for case in all_cases(text)[::step] if way in case.ways)
 
 
 def node_jobs(text: str, step: int):
