@@ -52,12 +52,24 @@ doctor::Options DoctorVerb::options() const {
   return options;
 }
 
+// A model with weights in files beside it names them relative to its own folder.
+void check_same_folder(const std::string& model, const std::string& output) {
+  const auto folder = [](const std::string& path) {
+    std::error_code ignored;
+    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+    return std::filesystem::weakly_canonical(parent.empty() ? "." : parent, ignored);
+  };
+  if (folder(model) == folder(output)) return;
+  throw Error(Code::ARGUMENT, "the model has weights in files beside it, so the mended one must be in the same folder",
+              "write it to " + (std::filesystem::path(model).parent_path() / "mended.onnx").string());
+}
+
 void print_fix(const doctor::FixResult& fix, const std::string& path) {
   if (fix.model.empty()) {
     fmt::print("not written: {}\n", fix.reason);
     return;
   }
-  fmt::print("mended {} findings, {} left\n", fix.mended.size(), fix.left.size());
+  fmt::print("mended {} finding{}, {} left\n", fix.mended.size(), fix.mended.size() == 1 ? "" : "s", fix.left.size());
   for (const std::string& step : fix.steps) fmt::print("  {}\n", step);
   fmt::print("wrote {}\n", path);
 }
@@ -86,7 +98,7 @@ void DoctorVerb::print(const doctor::Report& report, const doctor::FixResult* fi
 
 int DoctorVerb::exit_code(const std::vector<doctor::Finding>& findings) const {
   Severity worst = Severity::NOTE;
-  for (const doctor::Finding& f : findings) worst = std::max(worst, f.rule->severity);
+  for (const doctor::Finding& f : findings) worst = std::max(worst, f.severity);
   const bool fails =
       fail_on != "never" && !findings.empty() &&
       (fail_on == "note" || worst == Severity::ERROR || (fail_on == "warning" && worst == Severity::WARNING));
@@ -114,7 +126,10 @@ int DoctorVerb::run() const {
     return exit_code(report.findings);
   }
   const doctor::FixResult fix = doctor::fix(span, options);
-  if (!fix.model.empty()) write_file(fixed, fix.model);
+  if (!fix.model.empty()) {
+    if (fix.external_data) check_same_folder(path, fixed);
+    write_file(fixed, fix.model);
+  }
   print(report, &fix, path);
   return exit_code(fix.left);
 }

@@ -16,7 +16,7 @@ Finding to_public(const doctor::Finding& f) {
   Finding out;
   out.rule = f.rule->id;
   out.name = f.rule->name;
-  out.severity = doctor::severity_name(f.rule->severity);
+  out.severity = doctor::severity_name(f.severity);
   out.node = f.node;
   out.op = f.op;
   out.value = f.value;

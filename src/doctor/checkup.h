@@ -18,6 +18,7 @@ class Checkup {
   Finding& found(const std::string& message) {
     Finding finding;
     finding.rule = rule_;
+    finding.severity = rule_->severity;
     finding.message = message;
     report_.findings.push_back(std::move(finding));
     return report_.findings.back();

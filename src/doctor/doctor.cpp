@@ -61,6 +61,19 @@ void add_times(std::span<const uint8_t> model, const Options& options, Report& r
   }
 }
 
+bool has_external_data(const onnx::GraphProto& graph) {
+  for (const auto& tensor : graph.initializer()) {
+    if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return true;
+  }
+  for (const auto& node : graph.node()) {
+    for (const auto& a : node.attribute()) {
+      if (a.has_g() && has_external_data(a.g())) return true;
+      if (a.has_t() && a.t().data_location() == onnx::TensorProto::EXTERNAL) return true;
+    }
+  }
+  return false;
+}
+
 bool is_one_of(const Rule& rule, std::initializer_list<const char*> ids) {
   return std::any_of(ids.begin(), ids.end(), [&](const char* id) { return std::string(id) == rule.id; });
 }
@@ -104,6 +117,7 @@ class Fixer {
   }
 
   std::string bytes() const { return model_.SerializePartialAsString(); }
+  bool external_data() const { return has_external_data(model_.graph()); }
   bool exact() const { return exact_; }
   bool freed_batch() const { return freed_batch_; }
 
@@ -133,14 +147,14 @@ class Fixer {
 
 size_t Report::count(Severity severity) const {
   return static_cast<size_t>(
-      std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.rule->severity == severity; }));
+      std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; }));
 }
 
 Report diagnose(std::span<const uint8_t> model, const Options& options) {
   check_ignored(options);
   Report report = examine(parsed(model, options), options, [](const Rule&) { return true; });
   std::stable_sort(report.findings.begin(), report.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.rule->severity > b.rule->severity; });
+                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   if (options.measure) add_times(model, options, report);
   return report;
 }
@@ -175,6 +189,7 @@ FixResult fix(std::span<const uint8_t> model, const Options& options) {
     return result;
   }
   result.model = request.after;
+  result.external_data = fixer.external_data();
   result.left = diagnose(span_of(result.model), quiet).findings;
   for (const Finding& finding : before.findings) {
     if (finding.fixable()) result.mended.push_back(finding);

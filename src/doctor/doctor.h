@@ -39,7 +39,8 @@ std::span<const Rule> rules();
 
 struct Finding {
   const Rule* rule = nullptr;
-  std::string node;  // the node's name, or Op_index; empty when it is about no node
+  Severity severity = Severity::NOTE;  // the rule's, or a milder one
+  std::string node;                    // the node's name, or Op_index; empty when it is about no node
   std::string op;
   std::string value;                // a value, weight or input; may be empty
   std::string message;              // what is wrong here
@@ -74,6 +75,7 @@ struct FixResult {
   std::vector<Finding> left;       // findings of the mended model
   std::vector<std::string> steps;  // what the proof compared
   std::string reason;              // why there is no mended model
+  bool external_data = false;      // the model refers to files beside it, so it has to stay in their folder
 };
 
 // Mends all fixable findings and proves the result on random inputs: as before, bit for bit where only structure

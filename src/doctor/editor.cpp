@@ -187,12 +187,11 @@ void Editor::take_branch(int scope, const std::string& value, bool which) {
   }
   rename_reads(branch, renames, true);
   const auto rename_writes = [&](auto&& self, onnx::GraphProto& g) -> void {
-    for (auto& info : *g.mutable_input()) info.set_name(renames.at(info.name()));
-    for (auto& tensor : *g.mutable_initializer()) tensor.set_name(renames.at(tensor.name()));
+    const auto renamed = [&](const std::string& name) { return name.empty() ? name : renames.at(name); };
+    for (auto& info : *g.mutable_input()) info.set_name(renamed(info.name()));
+    for (auto& tensor : *g.mutable_initializer()) tensor.set_name(renamed(tensor.name()));
     for (auto& n : *g.mutable_node()) {
-      for (auto& name : *n.mutable_output()) {
-        if (!name.empty()) name = renames.at(name);
-      }
+      for (auto& name : *n.mutable_output()) name = renamed(name);
       each_body(n, [&](onnx::GraphProto& body) { self(self, body); });
     }
   };

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
+
+#include "doctor/view.h"
 
 namespace deepjit::doctor {
 
@@ -35,7 +36,7 @@ Json finding_json(const Finding& f) {
   return {
       {"rule", f.rule->id},
       {"name", f.rule->name},
-      {"severity", severity_name(f.rule->severity)},
+      {"severity", severity_name(f.severity)},
       {"title", f.rule->title},
       {"node", f.node.empty() ? Json(nullptr) : Json(f.node)},
       {"op", f.op.empty() ? Json(nullptr) : Json(f.op)},
@@ -66,7 +67,7 @@ Json result_json(const Finding& f, const std::string& model) {
   }
   return {{"ruleId", f.rule->id},
           {"ruleIndex", f.rule - rules().data()},
-          {"level", severity_name(f.rule->severity)},
+          {"level", severity_name(f.severity)},
           {"message", {{"text", message_text(f) + ". " + f.rule->why + " " + f.rule->fix}}},
           {"locations", Json::array({location})},
           {"properties", {{"nodes", f.nodes}, {"bytes", f.bytes}, {"timeUs", f.time_us}, {"fixable", f.fixable()}}}};
@@ -87,28 +88,30 @@ std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::err
 }  // namespace
 
 std::string report_text(const Report& report, size_t most_per_rule) {
+  // Findings of one rule and severity are a group; they come sorted.
   std::string text;
-  std::map<const Rule*, size_t> totals;
-  for (const Finding& f : report.findings) ++totals[f.rule];
-  std::map<const Rule*, size_t> shown;
-  for (const Finding& head : report.findings) {
-    if (shown[head.rule] != 0) continue;
-    text += fmt::format("{}[{} {}]: {}\n", severity_name(head.rule->severity), head.rule->id, head.rule->name,
-                        head.rule->title);
+  for (size_t start = 0; start < report.findings.size();) {
+    const Finding& head = report.findings[start];
+    size_t end = start;
     bool fixable = false;
-    for (const Finding& f : report.findings) {
-      if (f.rule != head.rule) continue;
-      fixable = fixable || f.fixable();
-      if (++shown[f.rule] > most_per_rule) continue;
-      const std::string cost = cost_text(f);
-      text += "  " + message_text(f) + (cost.empty() ? "" : " (" + cost + ")") + "\n";
+    while (end < report.findings.size() && report.findings[end].rule == head.rule &&
+           report.findings[end].severity == head.severity) {
+      fixable = report.findings[end].fixable() || fixable;
+      ++end;
     }
-    if (totals[head.rule] > most_per_rule) text += fmt::format("  and {} more\n", totals[head.rule] - most_per_rule);
+    text +=
+        fmt::format("{}[{} {}]: {}\n", severity_name(head.severity), head.rule->id, head.rule->name, head.rule->title);
+    for (size_t i = start; i < end && i - start < most_per_rule; ++i) {
+      const std::string cost = cost_text(report.findings[i]);
+      text += "  " + message_text(report.findings[i]) + (cost.empty() ? "" : " (" + cost + ")") + "\n";
+    }
+    if (end - start > most_per_rule) text += fmt::format("  and {} more\n", end - start - most_per_rule);
     text += fmt::format("  why: {}\n  fix: {}{}\n", head.rule->why, head.rule->fix,
                         fixable ? " --fix OUT.onnx does it." : "");
+    start = end;
   }
-  text += fmt::format("{} errors, {} warnings, {} notes\n", report.count(Severity::ERROR),
-                      report.count(Severity::WARNING), report.count(Severity::NOTE));
+  text += counted(report.count(Severity::ERROR), "error") + ", " + counted(report.count(Severity::WARNING), "warning") +
+          ", " + counted(report.count(Severity::NOTE), "note") + "\n";
   if (!report.measured.empty()) text += "nothing was measured: " + report.measured + "\n";
   return text;
 }

@@ -157,6 +157,112 @@ def looped() -> Net:
     return net
 
 
+# ---- models that look like a mistake and are none
+
+
+def shared_heads() -> Net:
+    """One head over five levels, side by side: weights are shared, nothing is unrolled."""
+    net = Net()
+    w1, w2 = net.const(weights(8, 8)), net.const(weights(8, 4))
+    for level in range(5):
+        x = net.input(f"level{level}", ["N", 8])
+        net.op("MatMul", net.op("Relu", net.op("MatMul", x, w1)), w2, out=f"y{level}")
+        net.output(f"y{level}", ["N", 4])
+    return net
+
+
+def shared_layers() -> Net:
+    """ALBERT's way: six attention layers with the same weights, on purpose."""
+    net = Net()
+    x = net.input("x", ["N", "L", 8])
+    w = net.const(weights(8, 8))
+    for _ in range(6):
+        scores = net.op("Softmax", net.op("MatMul", x, net.op("Transpose", x, perm=[0, 2, 1])), axis=-1)
+        x = net.op("Add", x, net.op("Tanh", net.op("MatMul", net.op("MatMul", scores, x), w)))
+    net.op("Identity", x, out="y")
+    net.output("y", ["N", "L", 8])
+    return net
+
+
+def deep() -> Net:
+    """Twelve equal layers with weights of their own, and scalars that they share."""
+    net = Net()
+    x = net.input("x", ["N", 8])
+    for layer in range(12):
+        x = net.op("Add", x, net.op("Mul", net.op("Tanh", net.linear(x, 8, 8, seed=10 * layer)), net.number(0.125)))
+    net.op("Identity", x, out="y")
+    net.output("y", ["N", 8])
+    return net
+
+
+def flattened_rows() -> Net:
+    """Rows of all samples together, and apart again."""
+    net = Net()
+    x = net.input("x", ["N", "L", 8])
+    shape = net.op("Shape", x)
+    rows = net.op("Tanh", net.linear(net.op("Reshape", x, net.ints(-1, 8)), 8, 8))
+    net.op("Reshape", rows, shape, out="y")
+    net.output("y", ["N", "L", 8])
+    return net
+
+
+def frames() -> Net:
+    """Pairs of frames stacked: the length shrinks by design."""
+    net = Net()
+    x = net.input("x", ["N", "T", 8])
+    net.op("Relu", net.linear(net.op("Reshape", x, net.ints(0, -1, 16)), 16, 8), out="y")
+    net.output("y", ["N", "T2", 8])
+    return net
+
+
+def infinite_mask() -> Net:
+    """-inf before a Softmax in float16 works."""
+    net = Net()
+    x = net.op("Cast", net.input("x", ["N", 8]), to=F16)
+    x = net.op("Where", net.input("keep", ["N", 8], BOOL), x, net.number(-np.inf, np.float16))
+    net.op("Cast", net.op("Softmax", x), to=1, out="y")
+    net.output("y", ["N", 8])
+    return net
+
+
+def truncation() -> Net:
+    """float to int and back cuts the fraction off; ids from float data."""
+    net = Net()
+    x = net.op("Cast", net.input("x", ["N", 8]), to=I64)
+    net.op("Relu", net.op("Cast", x, to=1), out="y")
+    net.output("y", ["N", 8])
+    return net
+
+
+def weight_only() -> Net:
+    """Integer weights of a matrix product, float activations: a scheme of its own. Small equal biases."""
+    net = Net()
+    x = net.op("MatMul", net.input("x", ["N", 8]), net.int8_weight(8, 16))
+    x = net.op("Relu", net.op("Add", x, net.const(np.zeros(16, np.float32))))
+    x = net.op("MatMul", x, net.int8_weight(16, 16, seed=3))
+    net.op("Add", x, net.const(np.zeros(16, np.float32)), out="y")
+    net.output("y", ["N", 16])
+    return net
+
+
+def residual_quantized() -> Net:
+    """Q/DQ on both sides of a residual sum of two activations."""
+    net = Net()
+    x = net.fake_quantize(net.op("Relu", net.input("x", ["N", 4, 8, 8])))
+    y = net.fake_quantize(net.op("Conv", x, net.int8_weight(4, 4, 3, 3), pads=[1] * 4))
+    net.op("Relu", net.op("Add", y, x), out="y")
+    net.output("y", ["N", 4, 8, 8])
+    return net
+
+
+LOOKALIKES = {
+    make.__name__: make
+    for make in (
+        shared_heads, shared_layers, deep, flattened_rows, frames, infinite_mask, truncation, weight_only,
+        residual_quantized,
+    )
+}  # fmt: skip
+
 TENSORRT = {
     "tensorrt": {
         "fp16": True,

@@ -316,6 +316,77 @@ def requantize() -> Net:
     return net
 
 
+def fixed_sequence() -> Net:
+    net = clean.transformer()
+    net.inputs = [value("input_ids", ["batch", 12], I64)]
+    net.outputs = [value("states", ["batch", 12, 16])]
+    return net
+
+
+def lost_input() -> Net:
+    """A mask that tracing replaced by what it was."""
+    net = Net()
+    x = net.linear(net.input("x", ["N", 8]), 8, 8)
+    net.input("mask", ["N", 8])
+    net.op("Relu", x, out="y")
+    net.output("y", ["N", 8])
+    return net
+
+
+def optimizer() -> Net:
+    net = Net()
+    x = net.linear(net.input("x", ["N", 8]), 8, 4)
+    rate, step = net.input("rate", []), net.input("step", [], I64)
+    w, g, h = (net.input(name, [4]) for name in ("w", "g", "h"))
+    net.op("Adagrad", rate, step, w, g, h, outputs=["w2", "h2"], domain="ai.onnx.preview.training")
+    net.op("Mul", x, "w2", out="y")
+    net.output("y", ["N", 4])
+    net.output("h2", [4])
+    return net
+
+
+def loop_of_one_step() -> Net:
+    net = clean.looped()
+    net.inputs = net.inputs[:1]
+    net.nodes[-1].input[0] = net.const(np.array(1))
+    return net
+
+
+def gelu_in_new_opset() -> Net:
+    """Gelu in pieces though the opset has it: what a converter up from an old opset leaves."""
+    net = gelu()
+    net.opset, net.ir = 20, 9
+    return net
+
+
+def self_cast() -> Net:
+    net = Net()
+    x = net.op("Cast", net.linear(net.input("x", ["N", 8]), 8, 8), to=F32, out="same")
+    net.op("Relu", x, out="y")
+    net.output("y", ["N", 8])
+    return net
+
+
+def half_epsilon() -> Net:
+    """An epsilon that float16 rounds to zero."""
+    net = Net()
+    x = net.op("Cast", net.input("x", ["N", 8]), to=F16)
+    small = net.op("Add", net.op("Abs", x), net.number(1e-12, np.float16), out="kept")
+    net.op("Cast", net.op("Div", x, net.op("Sqrt", small)), to=F32, out="y")
+    net.output("y", ["N", 8])
+    return net
+
+
+def half_softmax() -> Net:
+    """Softmax by hand, without the maximum taken off."""
+    net = Net()
+    e = net.op("Exp", net.op("Cast", net.input("x", ["N", 8]), to=F16), out="grown")
+    y = net.op("Div", e, net.op("ReduceSum", e, net.ints(-1)))
+    net.op("Cast", y, to=F32, out="y")
+    net.output("y", ["N", 8])
+    return net
+
+
 def trt(**options) -> list:
     base = {
         "fp16": True,
@@ -339,25 +410,33 @@ SEEDED = {
     "baked positions": Seed("DJ102", "placed", baked_length),
     "baked reshape": Seed("DJ102", "y", baked_heads),
     "fixed batch": Seed("DJ103", "image", fixed_batch),
+    "fixed sequence": Seed("DJ104", "input_ids", fixed_sequence),
     "traffic beside the model": Seed("DJ105", "image", clean.cnn, ["--traffic", "image=1x3x64x64"]),
     "dropout in training mode": Seed("DJ111", "dropped", dropout),
     "batch norm in training mode": Seed("DJ112", "normal", batch_norm),
+    "optimizer": Seed("DJ113", "w2", optimizer),
     "custom operator": Seed("DJ121", "pooled", custom_op),
     "graph that ends at a custom operator": Seed("DJ121", "y", cut_at_custom_op),
     "operator of a newer opset": Seed("DJ122", "y", unknown_op),
+    "lost input": Seed("DJ123", "mask", lost_input),
     "dead branch": Seed("DJ124", None, dead_branch),
     "constant output": Seed("DJ125", "anchors", constant_output),
     "constant branch": Seed("DJ131", "chosen", constant_branch),
     "unrolled loop": Seed("DJ132", None, unrolled_rnn),
     "constant mask": Seed("DJ133", "masked", constant_mask),
+    "loop of one step": Seed("DJ134", "y", loop_of_one_step),
     "layer norm in pieces": Seed("DJ141", None, layer_norm),
     "gelu in pieces": Seed("DJ142", None, gelu),
+    "gelu in pieces in a new opset": Seed("DJ142", None, gelu_in_new_opset),
     "axes as an attribute": Seed("DJ143", "y", axes_form),
     "axes as an input": Seed("DJ143", "y", axes_as_input),
     "transpose pair": Seed("DJ201", "back", transpose_pair),
     "layout ping-pong": Seed("DJ202", "last", ping_pong),
     "cast chain": Seed("DJ301", "again", cast_chain),
     "round trip through half": Seed("DJ301", "again", half_round_trip),
+    "cast to itself": Seed("DJ301", "same", self_cast),
+    "epsilon of zero in half": Seed("DJ302", "kept", half_epsilon),
+    "softmax by hand in half": Seed("DJ302", "grown", half_softmax),
     "mask beyond half": Seed("DJ302", "low", half_mask),
     "square in half": Seed("DJ302", "power", half_square),
     "int64 indices": Seed("DJ303", "shifted", int64_indices),

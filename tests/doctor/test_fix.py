@@ -207,6 +207,18 @@ def test_model_that_does_not_build_is_not_written(doctor, tmp_path):
     assert not (tmp_path / "out.onnx").exists()
 
 
+def test_weights_beside_the_model_stay_beside_it(doctor, run, tmp_path):
+    made = SEEDED["transpose pair"].make().model()
+    onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
+    (tmp_path / "other").mkdir()
+    result = run("doctor", "m.onnx", "--fix", "other/out.onnx")
+    assert result.code == 2 and "same folder" in result.err
+    assert list((tmp_path / "other").iterdir()) == []
+    result = run("doctor", "m.onnx", "--fix", "out.onnx")
+    assert result.code == 0, result.err
+    assert_same(tmp_path, made)
+
+
 def test_clean_model_is_not_written_again(doctor, tmp_path):
     result = doctor(clean.cnn(), "--fix", "out.onnx")
     assert result.json["fix"]["written"] is None and result.code == 0

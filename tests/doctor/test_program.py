@@ -18,7 +18,7 @@ def test_text_tells_what_where_why_and_what_to_do(doctor, run):
     assert lines[0] == "error[DJ111 dropout-training]: Dropout in training mode"
     assert 'node "Dropout_4" (Dropout): drops elements at random' in lines[1]
     assert lines[2].startswith("  why: ") and lines[3].startswith("  fix: ") and "--fix OUT.onnx" in lines[3]
-    assert lines[-1] == "1 errors, 0 warnings, 0 notes"
+    assert lines[-1] == "1 error, 0 warnings, 0 notes"
 
 
 def test_long_lists_are_cut_in_text(doctor, run):

@@ -52,6 +52,7 @@ void check_cast(Checkup& checkup, const GraphView& graph, const onnx::NodeProto&
   const auto name = [](DType d) { return std::string(dtype_name(d)); };
   if (from == to && to != DType::UNDEFINED) {
     Finding& finding = checkup.found(graph, node, "casts " + name(to) + " to itself");
+    finding.severity = Severity::NOTE;  // exporters do it all the time, and runtimes drop it
     finding.mend = [scope = graph.index(), value = node.output(0), source = node.input(0)](Editor& editor) {
       editor.alias(scope, value, source);
     };
