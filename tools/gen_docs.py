@@ -113,8 +113,8 @@ errors; 2: the program itself failed (no such file, no ONNX model, bad option). 
 left. `--ignore RULE` leaves a rule out.
 
 **A finding** in JSON has `rule`, `name`, `severity`, `title`, `node`, `op`, `value` (null where it is about none),
-`message`, `why`, `hint`, `cost` (`nodes`, `bytes`, and `time_us` with `--measure`) and `fixable`. It may be milder than its
-rule where nobody could have done better.
+`message`, `why`, `hint`, `cost` (`nodes`, `bytes`, and `time_us` with `--measure`) and `fixable`. It may be milder
+than its rule where nobody could have done better.
 
 **--fix** applies every mend, then builds both models for the CPU and runs them on random inputs. The mended model must
 give the same bits where only structure changed, and equal results within 1e-5 (of each output's largest value) where a

@@ -176,7 +176,6 @@ void parse_onnxruntime(const Json& json, OnnxRuntimeSettings& ort) {
   };
   text("graph_optimization_level", ort.graph_optimization_level);
   text("optimized_model_filepath", ort.optimized_model_filepath);
-  number("intra_op_num_threads", ort.intra_op_num_threads);
   number("threads_sharing_session", ort.threads_sharing_session);
   number("threads_sharing_io_binding", ort.threads_sharing_io_binding);
 }

@@ -4,7 +4,7 @@
 //   {"tensorrt": {"int8": true, "calib": "c.cache", "minShapes": "x:1x3x224x224", "memPoolSize": "workspace:512", ...,
 //                 "threads": 4, "execution_contexts": 1},
 //    "onnxruntime": {"providers": ["CUDAExecutionProvider", ...], "graph_optimization_level": "ORT_ENABLE_ALL",
-//                    "intra_op_num_threads": 4, "threads_sharing_session": 8, "threads_sharing_io_binding": 2}}
+//                    "threads_sharing_session": 8, "threads_sharing_io_binding": 2}}
 // Options that no rule looks at are passed over.
 #pragma once
 
@@ -31,7 +31,6 @@ struct OnnxRuntimeSettings {
   std::vector<std::string> providers;
   std::string graph_optimization_level;  // as written; empty: not said
   std::string optimized_model_filepath;
-  int64_t intra_op_num_threads = 0;
   int64_t threads_sharing_session = 1;
   int64_t threads_sharing_io_binding = 1;
 };

@@ -187,15 +187,36 @@ def test_mistakes_upon_mistakes(doctor, tmp_path):
     assert_same(tmp_path, exported)
 
 
-def test_ping_pong_with_a_vector_is_found_and_left(doctor):
-    """A bias along the last axis would need a new shape."""
+def channels_last_sum(constant: np.ndarray) -> Net:
+    """Two convolutions in NCHW; their sum, with a constant, and the activation in NHWC; a third in NCHW."""
     net = Net()
-    x = net.op("Transpose", net.conv(net.input("x", ["N", 3, 8, 8]), 3, 4), perm=[0, 2, 3, 1])
-    x = net.op("Relu", net.op("Add", x, net.const(weights(4))))
-    net.op("Relu", net.conv(net.op("Transpose", x, perm=[0, 3, 1, 2]), 4, 4, seed=1), out="y")
+    x = net.input("x", ["N", 3, 8, 8])
+    a, b = (net.op("Transpose", net.conv(x, 3, 4, seed=s), perm=[0, 2, 3, 1]) for s in (0, 1))
+    y = net.op("Relu", net.op("Add", net.op("Add", a, net.op("Sigmoid", b)), net.const(constant)))
+    net.op("Relu", net.conv(net.op("Transpose", y, perm=[0, 3, 1, 2]), 4, 4, seed=2), out="y")
     net.output("y", ["N", 4, 8, 8])
-    result = doctor(net)
+    return net
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 1, 4), (8, 1), (1, 8, 1, 1)])
+def test_ping_pong_moves_a_vector_to_the_other_layout(shape, doctor, tmp_path):
+    exported, mended, result = mend(doctor, tmp_path, channels_last_sum(weights(*shape)))
+    assert result.rules == ["DJ202"] and result.json["findings"][0]["cost"]["nodes"] == 3
+    assert result.json["fix"]["left"] == []
+    assert "Transpose" not in [n.op_type for n in mended.graph.node]
+    assert_same(tmp_path, exported)
+
+
+def test_ping_pong_with_a_constant_of_two_axes_is_found_and_left(doctor):
+    result = doctor(channels_last_sum(weights(8, 4)))
     assert result.rules == ["DJ202"] and not result.json["findings"][0]["fixable"]
+
+
+def test_transpose_that_somebody_else_reads_stays(doctor):
+    net = channels_last_sum(weights(4))
+    net.op("MatMul", net.nodes[1].output[0], net.const(weights(4, 2)), out="z")
+    net.output("z", ["N", 8, 8, 2])
+    assert doctor(net).rules == []
 
 
 def test_model_that_does_not_build_is_not_written(doctor, tmp_path):

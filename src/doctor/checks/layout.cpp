@@ -1,4 +1,5 @@
 // DJ201, DJ202: Transposes that undo each other, at once or around element-wise operators.
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -47,36 +48,120 @@ bool element_wise(const onnx::NodeProto& node) {
   return default_domain(node) && (unary.count(node.op_type()) != 0 || binary.count(node.op_type()) != 0);
 }
 
-// The element-wise nodes from the value of one Transpose to the next, one reader each, and what they work with
-// besides.
+Permutation inverse(const Permutation& perm) {
+  Permutation out(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) out[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return out;
+}
+
+// Element-wise nodes that hang together, all that goes into them through one Transpose, and all that comes out of them
+// back through its inverse.
 struct Region {
-  Nodes nodes;
-  const onnx::NodeProto* second = nullptr;
-  bool plain = true;  // every other operand is one number: it means the same in any layout
+  Nodes inner, entering, leaving;
+  // Constants that run along one axis, in the layout outside; single numbers mean the same in any layout.
+  std::map<std::string, Tensor> constants;
+  bool movable = true;  // whether every constant is one of these
 };
 
-Region region_after(const ModelView& model, const GraphView& graph, const onnx::NodeProto& first) {
-  Region region;
-  std::string value = first.output(0);
-  for (;;) {
-    const onnx::NodeProto* next = graph.only_reader(value);
-    if (next == nullptr) return region;
-    if (is(next, "Transpose")) {
-      region.second = next;
-      return region;
+class RegionFinder {
+ public:
+  RegionFinder(const ModelView& model, const GraphView& graph, const Permutation& perm)
+      : model_(model), graph_(graph), perm_(perm), back_(inverse(perm)) {}
+
+  // The region that `first` leads into; nothing when another path leads in or out.
+  std::optional<Region> grow(const onnx::NodeProto& first) {
+    if (!enter(&first)) return std::nullopt;
+    for (size_t i = 0; i < region_.inner.size(); ++i) {
+      if (i > kLargest || !follow(*region_.inner[i])) return std::nullopt;
     }
-    if (!element_wise(*next) || next->output_size() != 1) return region;
-    for (const std::string& input : next->input()) {
-      if (input == value || input.empty()) continue;
-      const Tensor* constant = model.constant(graph, input);
-      if (constant == nullptr) return region;  // another activation has a layout of its own
-      // A vector runs along the last axis, which another layout has elsewhere.
-      region.plain = region.plain && constant->count() == 1 && constant->dims().rank() <= 1;
-    }
-    region.nodes.push_back(next);
-    value = next->output(0);
+    if (region_.inner.empty()) return std::nullopt;
+    return region_;
   }
-}
+
+ private:
+  static constexpr size_t kLargest = 1000;
+
+  static bool add(Nodes& nodes, const onnx::NodeProto* node) {
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+    return true;
+  }
+
+  bool inside(const onnx::NodeProto* node) {
+    return node != nullptr && element_wise(*node) && node->output_size() == 1 && add(region_.inner, node);
+  }
+
+  // Nobody else may need what a Transpose gives: it is to go.
+  bool enter(const onnx::NodeProto* transpose) {
+    add(region_.entering, transpose);
+    const std::string& value = transpose->output(0);
+    return !graph_.is_output(value) &&
+           std::all_of(graph_.readers(value).begin(), graph_.readers(value).end(), [&](auto* n) { return inside(n); });
+  }
+
+  bool follow(const onnx::NodeProto& node) {
+    for (const std::string& input : node.input()) {
+      if (input.empty()) continue;
+      if (const Tensor* constant = model_.constant(graph_, input)) {
+        if (!take_constant(input, *constant)) return false;
+        continue;
+      }
+      const onnx::NodeProto* before = graph_.producer(input);
+      const auto perm = permutation(model_, graph_, before);
+      if (perm ? !(*perm == perm_ && enter(before)) : !inside(before)) return false;
+    }
+    const std::string& value = node.output(0);
+    const Nodes& readers = graph_.readers(value);
+    return !graph_.is_output(value) && !readers.empty() &&
+           std::all_of(readers.begin(), readers.end(), [&](const onnx::NodeProto* reader) {
+             const auto perm = permutation(model_, graph_, reader);
+             return perm ? *perm == back_ && add(region_.leaving, reader) : inside(reader);
+           });
+  }
+
+  bool take_constant(const std::string& name, const Tensor& constant) {
+    if (constant.count() == 1) return true;
+    const int rank = static_cast<int>(perm_.size());
+    const Dims& dims = constant.dims();
+    if (dims.rank() > rank) return false;
+    Dims outside = Dims::filled(rank, 1);
+    int wide = 0;
+    for (int i = 0; i < dims.rank(); ++i) {
+      if (dims[i] == 1) continue;
+      ++wide;
+      outside[static_cast<int>(perm_[static_cast<size_t>(rank - dims.rank() + i)])] = dims[i];
+    }
+    region_.movable = region_.movable && wide == 1;
+    if (wide == 1) region_.constants[name] = constant.reshaped(outside);
+    return true;
+  }
+
+  const ModelView& model_;
+  const GraphView& graph_;
+  const Permutation& perm_;
+  Permutation back_;
+  Region region_;
+};
+
+// Takes the Transposes around a region away.
+struct OpenRegion {
+  int scope;
+  std::vector<std::string> inner;                        // the values inside
+  std::map<std::string, std::string> entering, leaving;  // what a Transpose gives, from what it takes
+  std::map<std::string, Tensor> constants;
+
+  void operator()(Editor& editor) const {
+    std::map<std::string, std::string> inputs = entering;
+    for (const auto& [name, tensor] : constants) inputs[name] = editor.add_initializer(scope, name + "_moved", tensor);
+    for (const std::string& value : inner) {
+      onnx::NodeProto* node = editor.producer(scope, value);
+      for (std::string& input : *node->mutable_input()) {
+        const auto found = inputs.find(input);
+        if (found != inputs.end()) input = found->second;
+      }
+    }
+    for (const auto& [value, source] : leaving) editor.alias(scope, value, source);
+  }
+};
 
 // Transposes in a row up to `node`, and what they do together.
 struct Chain {
@@ -128,29 +213,26 @@ void check_transpose_pair(Checkup& checkup) {
 
 void check_layout_ping_pong(Checkup& checkup) {
   const ModelView& model = checkup.model;
+  std::set<const onnx::NodeProto*> told;
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
-    const auto first = permutation(model, graph, &node);
-    if (!first) return;
-    const Region region = region_after(model, graph, node);
-    const auto second = permutation(model, graph, region.second);
-    const auto both = second ? composed(*first, *second) : std::nullopt;
-    if (!both || region.nodes.empty() || !identity(*both) || identity(*first)) return;
-    Finding& finding = checkup.found(graph, node,
-                                     "only " + counted(region.nodes.size(), "element-wise node") +
-                                         " until the Transpose \"" + graph.name_of(*region.second) + "\" goes back");
-    Checkup::costs(finding, {&node, region.second});
-    if (!region.plain) return;
-    std::vector<std::string> values;
-    for (const onnx::NodeProto* inner : region.nodes) values.push_back(inner->output(0));
-    finding.mend = [scope = graph.index(), start = node.output(0), source = node.input(0), values,
-                    end = region.second->output(0)](Editor& editor) {
-      onnx::NodeProto* head = editor.producer(scope, values.front());
-      if (head == nullptr || editor.producer(scope, end) == nullptr) return;
-      for (std::string& input : *head->mutable_input()) {
-        if (input == start) input = source;
-      }
-      editor.alias(scope, end, values.back());
-    };
+    const auto perm = permutation(model, graph, &node);
+    if (!perm || identity(*perm) || told.count(&node) != 0) return;
+    const auto region = RegionFinder(model, graph, *perm).grow(node);
+    if (!region) return;
+    told.insert(region->entering.begin(), region->entering.end());
+    Finding& finding =
+        checkup.found(graph, node,
+                      "only " + counted(region->inner.size(), "element-wise node") + " until the Transpose \"" +
+                          graph.name_of(*region->leaving.front()) + "\" goes back");
+    Nodes transposes = region->entering;
+    transposes.insert(transposes.end(), region->leaving.begin(), region->leaving.end());
+    Checkup::costs(finding, transposes);
+    if (!region->movable) return;
+    OpenRegion mend{graph.index(), {}, {}, {}, region->constants};
+    for (const onnx::NodeProto* inner : region->inner) mend.inner.push_back(inner->output(0));
+    for (const onnx::NodeProto* t : region->entering) mend.entering[t->output(0)] = t->input(0);
+    for (const onnx::NodeProto* t : region->leaving) mend.leaving[t->output(0)] = t->input(0);
+    finding.mend = mend;
   });
 }
 
