@@ -4,6 +4,7 @@
 
 #include "doctor/checkup.h"
 #include "doctor/editor.h"
+#include "doctor/measure.h"
 #include "doctor/verify.h"
 #include "import/onnx/parse.h"
 

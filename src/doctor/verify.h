@@ -21,8 +21,4 @@ struct ProofRequest {
 
 Proof prove_equal(const ProofRequest& request, const Options& options);
 
-// What each value's node takes, in microseconds at the shapes that the build chooses (or the first of the traffic):
-// the model is built without passes and its steps are tuned. Throws Error when it does not build.
-std::map<std::string, double> measure_nodes(std::span<const uint8_t> model, const Options& options);
-
 }  // namespace deepjit::doctor

@@ -94,8 +94,9 @@ def test_costs_are_counted(doctor):
     assert found["cost"] == {"nodes": 9, "bytes": 0, "time_us": None}
 
 
-def test_measured_costs(doctor):
-    found = doctor(SEEDED["transpose pair"].make(), "--measure").json["findings"][0]
+@pytest.mark.parametrize("name", ["transpose pair", "cast chain", "layer norm in pieces"])
+def test_measured_costs(name, doctor):
+    found = doctor(SEEDED[name].make(), "--measure").json["findings"][0]
     assert 0 < found["cost"]["time_us"] < 1e6
 
 
