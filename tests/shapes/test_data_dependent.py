@@ -1,4 +1,4 @@
-"""Shapes that only the data tells: one engine with all dims open gives the right sizes, again and again, down to none."""
+"""Shapes that only the data tells: one engine with all dims open gives the right sizes at every run, down to none."""
 
 import sys
 from pathlib import Path
