@@ -69,6 +69,11 @@ def window_fits(sizes: tuple, results: tuple, attributes: dict) -> bool:
     return True
 
 
+def means_sizes(shape: tuple, target) -> bool:
+    """A computed size of 0 asks Reshape to copy a dim, which no exporter means."""
+    return all(t != 0 or (i < len(shape) and shape[i] == 0) for i, t in enumerate(target))
+
+
 class Names:
     """Fresh names and order, shared by a graph and its subgraphs."""
 
@@ -181,11 +186,13 @@ class Builder:
         known = {v.name: v for v in self.visible()}
         known.update({v.name: v for v in inputs if v is not None})
         known.update(self.extra_values(node, known))
-        used = used_names(node)
+        used, constants = used_names(node), self.constant_names()
         arrays, errors = [[] for _ in made], [[] for _ in made]
         for k in range(self.bindings):
             feeds = {n: known[n].arrays[k] for n in used}
             results, bounds = evaluate(node, feeds, {n: known[n].errors[k] for n in used}, self.opset)
+            if op == "Reshape" and names[1] not in constants:
+                need(means_sizes(feeds[names[0]].shape, feeds[names[1]]))
             if op in WINDOWS:
                 need(window_fits(feeds[names[0]].shape[2:], results[0].shape[2:], attributes))
             for j, (array, bound) in enumerate(zip(results, bounds, strict=True)):
@@ -210,6 +217,14 @@ class Builder:
             found.update({v.name: v for v, _ in builder.initializers})
             builder = builder.parent
         return found
+
+    def constant_names(self) -> set:
+        names, builder = set(), self
+        while builder:
+            names |= {v.name for v, _ in builder.initializers}
+            names |= {o for n in builder.nodes if n.op_type == "Constant" for o in n.output}
+            builder = builder.parent
+        return names
 
     def accept(self, array, bound: float):
         if array.size > MAX_ELEMENTS or array.ndim > MAX_RANK:
