@@ -4,18 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/small_types.h"
-
 namespace deepjit::cli {
 
 namespace {
-
-std::vector<double> numbers(const TensorView& view) {
-  if (!is_small_float(view.dtype)) return to_f64(view);
-  std::vector<double> values;
-  for (int64_t i = 0; i < view.count(); ++i) values.push_back(small_float_to_float(view.dtype, view.as<uint8_t>()[i]));
-  return values;
-}
 
 bool same_elements(const TensorView& a, const TensorView& b) {
   if (a.dtype == DType::STRING) {
@@ -29,8 +20,8 @@ bool same_elements(const TensorView& a, const TensorView& b) {
 double relative_error(const TensorView& actual, const TensorView& expected) {
   if (!(actual.desc() == expected.desc())) return kDifferent;
   if (!is_float(actual.dtype)) return same_elements(actual, expected) ? 0 : kDifferent;
-  const std::vector<double> a = numbers(actual);
-  const std::vector<double> e = numbers(expected);
+  const std::vector<double> a = to_f64(actual);
+  const std::vector<double> e = to_f64(expected);
   double scale = 1e-30;
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -49,7 +40,7 @@ Summary summarize(const TensorView& view) {
   Summary s;
   double sum = 0;
   int64_t finite = 0;
-  for (double v : numbers(view)) {
+  for (double v : to_f64(view)) {
     if (!std::isfinite(v)) {
       ++s.not_finite;
       continue;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/small_types.h"
 #include "base/visit.h"
 
 namespace deepjit {
@@ -64,6 +65,11 @@ std::vector<double> to_f64(const TensorView& view) {
   std::vector<double> out(n);
   if (view.dtype == DType::BOOL) {
     for (size_t i = 0; i < n; ++i) out[i] = view.as<uint8_t>()[i] != 0;
+    return out;
+  }
+  if (is_small_float(view.dtype)) {
+    for (size_t i = 0; i < n; ++i)
+      out[i] = static_cast<double>(small_float_to_float(view.dtype, view.as<uint8_t>()[i]));
     return out;
   }
   visit_numeric(view.dtype, "numeric values", [&]<typename T>() {

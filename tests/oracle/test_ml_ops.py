@@ -287,6 +287,12 @@ def test_malformed_trees(changes, words):
     assert caught.value.name == "ATTRIBUTE"
 
 
+def test_absurd_number_of_targets():
+    with pytest.raises(deepjit.Error, match="n_targets") as caught:
+        run("TreeEnsemble", np.zeros((1, 2), np.float32), 5, **tree_5(n_targets=2**40))
+    assert caught.value.name == "LIMIT"
+
+
 def test_too_few_features():
     with pytest.raises(deepjit.Error) as caught:
         run("TreeEnsemble", np.zeros((1, 1), np.float32), 5, **tree_5())

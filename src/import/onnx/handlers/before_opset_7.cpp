@@ -110,7 +110,7 @@ void tile(NodeImport& node) {
 void upsample(NodeImport& node) {
   const float height = node.attrs.get_float("height_scale", 0);
   const float width = node.attrs.get_float("width_scale", 0);
-  if (height < 1 || width < 1) throw Error(Code::ATTRIBUTE, "height_scale and width_scale must be 1 or more");
+  if (!(height >= 1) || !(width >= 1)) throw Error(Code::ATTRIBUTE, "height_scale and width_scale must be 1 or more");
   node.attrs.set("scales", std::vector<float>{1, 1, height, width});
   node.attrs.erase("height_scale");
   node.attrs.erase("width_scale");

@@ -32,6 +32,15 @@ void expect_length(size_t got, size_t want, const char* name) {
     malformed_trees(std::string(name) + " has " + std::to_string(got) + " entries, expected " + std::to_string(want));
 }
 
+int64_t target_count(const Attributes& attrs) {
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t count = attrs.get_int("n_targets", 1);
+  if (count < 1 || count > kMost) {
+    throw Error(Code::LIMIT, "n_targets is " + std::to_string(count) + ", supported are 1 to " + std::to_string(kMost));
+  }
+  return count;
+}
+
 // ---- TreeEnsemble ---------------------------------------------------------------------------------
 
 std::vector<double> tensor_list(const Attributes& attrs, const char* name) {
@@ -110,7 +119,7 @@ void tree_ensemble(NodeImport& node) {
   DType dtype = DType::UNDEFINED;
   Value* x = compared_input(node, dtype);
   Forest forest;
-  forest.base.assign(static_cast<size_t>(to_int32(attrs.get_int("n_targets", 1), "n_targets")), 0);
+  forest.base.assign(static_cast<size_t>(target_count(attrs)), 0);
   forest.aggregate = numbered(attrs, "aggregate_function", 1, {"AVERAGE", "SUM", "MIN", "MAX"});
   forest.sets = value_sets(attrs);
   const std::vector<double> weights = tensor_list(attrs, "leaf_weights");
@@ -217,7 +226,7 @@ void set_base(const Attributes& attrs, int64_t targets, Forest& forest) {
 void tree_ensemble_regressor(NodeImport& node) {
   DType dtype = DType::UNDEFINED;
   Value* x = compared_input(node, dtype);
-  const int64_t targets = to_int32(node.attrs.get_int("n_targets", 1), "n_targets");
+  const int64_t targets = target_count(node.attrs);
   Forest forest = forest_by_ids(node.attrs, "target_", targets);
   forest.aggregate = node.attrs.get_string("aggregate_function", "SUM");
   set_base(node.attrs, targets, forest);
