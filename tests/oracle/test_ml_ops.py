@@ -70,6 +70,19 @@ def test_imputer():
     agree("Imputer", np.array([[1, 2], [0, 2]], np.int64), imputed_value_int64s=[9], replaced_value_int64=2)
 
 
+def test_feature_vectorizer():
+    feeds = {"a": np.array([[1.5], [2]], np.float32), "b": np.array([[3, 4], [5, 6]], np.float32)}
+    agree("FeatureVectorizer", feeds, inputdimensions=[1, 2])
+    got = run("FeatureVectorizer", feeds | {"c": np.array([[7], [8]], np.int64)}, inputdimensions=[1, 2, 1])["y"]
+    assert got.tolist() == [[1.5, 3, 4, 7], [2, 5, 6, 8]]
+
+
+def test_zip_map_says_what_to_do():
+    with pytest.raises(deepjit.Error, match="zipmap") as caught:
+        run("ZipMap", np.zeros((1, 2), np.float32), classlabels_int64s=[1, 2])
+    assert caught.value.name == "UNSUPPORTED_OP"
+
+
 @pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
 def test_normalizer(norm):
     agree("Normalizer", np.array([[-4, 2, 1], [0, 0, 0], [-1, -2, -3]], np.float32), norm=norm)
@@ -108,6 +121,12 @@ def test_label_encoder_1():
 def test_label_encoder_refuses_lists_of_two_lengths():
     with pytest.raises(deepjit.Error, match="2 keys and 1 values"):
         run("LabelEncoder", np.array([1], np.int64), 2, keys_int64s=[1, 2], values_int64s=[1])
+
+
+def test_category_mapper():
+    agree(
+        "CategoryMapper", np.array([["b", "z"]], object), cats_strings=["a", "b"], cats_int64s=[3, 4], default_int64=9
+    )
 
 
 @pytest.mark.parametrize("x", [np.array([[1, 3], [5, 2]], np.int64), np.array([1.7, 3, -1], np.float32)])

@@ -193,6 +193,35 @@ void label_encoder(NodeImport& node) {
   node.define(0, "Identity", {y});
 }
 
+// Strings to numbers, or back, by two lists.
+void category_mapper(NodeImport& node) {
+  Value* x = node.require_input(0);
+  const Tensor names = strings(node.attrs.get_strings("cats_strings"));
+  const Tensor numbers = Tensor::vector_i64(node.attrs.get_ints("cats_int64s"));
+  const bool text = dtype_of(x) == DType::STRING;
+  const Tensor fallback = text ? one_int(node.attrs.get_int("default_int64", -1))
+                               : one_string(node.attrs.get_string("default_string", "_Unused"));
+  node.define(0, "Identity", {emit_label_encoder(node, x, text ? names : numbers, text ? numbers : names, fallback)});
+}
+
+// Features side by side, as float32.
+void feature_vectorizer(NodeImport& node) {
+  std::vector<Value*> columns;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    Value* x = node.require_input(i);
+    if (require_rank(x) == 1) x = node.emit("Unsqueeze", {x, node.ints({0})});
+    columns.push_back(Arithmetic(node, x).cast(x, DType::FLOAT32));
+  }
+  if (columns.empty()) throw Error(Code::ARITY, "input 0 is required");
+  node.define(0, "Concat", columns, with_axis(1));
+}
+
+void zip_map(NodeImport&) {
+  throw Error(Code::UNSUPPORTED_OP,
+              "sequences of maps do not exist here; convert the model without them "
+              "(skl2onnx: options={'zipmap': False})");
+}
+
 void one_hot_encoder(NodeImport& node) {
   Value* x = node.require_input(0);
   const bool text = node.attrs.has("cats_strings");
@@ -328,6 +357,8 @@ Value* emit_label_encoder(NodeImport& node, Value* x, const Tensor& keys, const 
 void add_ml_handlers(HandlerMap& map) {
   map["ai.onnx.ml.ArrayFeatureExtractor"] = array_feature_extractor;
   map["ai.onnx.ml.Binarizer"] = binarizer;
+  map["ai.onnx.ml.CategoryMapper"] = category_mapper;
+  map["ai.onnx.ml.FeatureVectorizer"] = feature_vectorizer;
   map["ai.onnx.ml.Imputer"] = imputer;
   map["ai.onnx.ml.LabelEncoder"] = label_encoder;
   map["ai.onnx.ml.LinearClassifier"] = linear_classifier;
@@ -335,6 +366,7 @@ void add_ml_handlers(HandlerMap& map) {
   map["ai.onnx.ml.Normalizer"] = normalizer;
   map["ai.onnx.ml.OneHotEncoder"] = one_hot_encoder;
   map["ai.onnx.ml.Scaler"] = scaler;
+  map["ai.onnx.ml.ZipMap"] = zip_map;
 }
 
 }  // namespace deepjit::importer
