@@ -78,6 +78,35 @@ TEST(Cast, PackedTypesHaveNoArithmetic) {
   }
 }
 
+// Said by the shape rule, so that the build fails and not the first run.
+TEST(Cast, SmallTypesAreRefusedWhereNothingIsComputedWithThem) {
+  const AttrList window = {{"kernel_shape", std::vector<int64_t>{1, 1}}, {"size", int64_t{1}}};
+  const auto refusal = [](const std::string& op, const AttrList& attrs, const std::vector<InferInput>& inputs) {
+    try {
+      infer_op(op, attrs, inputs);
+    } catch (const Error& e) {
+      return e.code();
+    }
+    return Code::OK;
+  };
+  for (DType dtype : {DType::INT2, DType::UINT4, DType::FLOAT4E2M1, DType::FLOAT8E8M0, DType::FLOAT8E4M3FN}) {
+    const InferInput image(dtype, {"1", "2", "3", "3"});
+    for (const char* op :
+         {"Softmax", "LogSoftmax", "Hardmax", "LRN", "LpNormalization", "MeanVarianceNormalization", "MaxPool",
+          "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMax", "ArgMax", "Det"}) {
+      EXPECT_EQ(refusal(op, window, {image}), Code::TYPE) << op << " of " << dtype_name(dtype);
+    }
+    for (const char* op : {"MatMul", "Conv", "ConvTranspose", "LayerNormalization", "RMSNormalization", "GridSample"}) {
+      EXPECT_EQ(refusal(op, {}, {image, image}), Code::TYPE) << op << " of " << dtype_name(dtype);
+    }
+    const InferInput matrix(dtype, {"3", "3"});
+    EXPECT_EQ(refusal("Gemm", {}, {matrix, matrix}), Code::TYPE) << dtype_name(dtype);
+    EXPECT_EQ(refusal("Einsum", {{"equation", std::string("ij,jk->ik")}}, {matrix, matrix}), Code::TYPE);
+  }
+  EXPECT_EQ(refusal("MatMul", {}, {{DType::INT8, {"2", "2"}}, {DType::INT8, {"2", "2"}}}), Code::TYPE);
+  EXPECT_EQ(refusal("MaxPool", window, {{DType::INT8, {"1", "1", "2", "2"}}}), Code::OK);
+}
+
 TEST(Cast, FloatToBoolIsTrueForNanAndDenormals) {
   const Tensor x = f32({5}, {std::nanf(""), 1e-40f, -0.0f, 0, 2});
   expect_equal(cast(x, DType::BOOL), bools({5}, {1, 1, 0, 0, 1}));

@@ -10,6 +10,8 @@ namespace deepjit {
 namespace {
 
 void infer_nonzero(InferContext& ctx) {
+  expect_type(ctx, "NonZero", 0, is_numeric(ctx.dtype(0)) || is_integer(ctx.dtype(0)) || ctx.dtype(0) == DType::BOOL,
+              "a tensor of numbers");
   const Shape& in = ctx.shape(0);
   const Dim rank = in.ranked() ? Dim(in.rank()) : ctx.fresh_dim();
   ctx.set_output(0, DType::INT64, Shape({rank, ctx.fresh_dim()}));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/small_types.h"
 #include "ops/common.h"
 #include "ops/index/index.h"
 #include "ops/shape/strided_copy.h"
@@ -11,6 +12,9 @@ namespace deepjit {
 namespace {
 
 void infer_unique(InferContext& ctx) {
+  const DType dtype = ctx.dtype(0);
+  expect_type(ctx, "Unique", 0, !is_small_float(dtype) && (dtype_size(dtype) > 0 || dtype == DType::STRING),
+              "a tensor of numbers or strings");
   const Dim count = ctx.fresh_dim();
   const Shape& in = ctx.shape(0);
   Shape values({count});

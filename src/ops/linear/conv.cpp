@@ -1,5 +1,6 @@
 // Conv and deepjit.Conv: the reference works by im2col and the matrix product, block by block of windows;
 // depthwise convolution by direct sums.
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/conv_families.h"
 #include "ops/linear/conv_shape.h"
@@ -144,6 +145,7 @@ void evaluate_conv(EvalContext& ctx) {
 }
 
 void infer_conv(InferContext& ctx) {
+  expect_compute_float(ctx, "Conv", 0);
   const Shape shape = infer_conv_shape(ctx);
   check_epilogue(ctx, shape);
   ctx.set_output(0, ctx.dtype(0), shape);

@@ -1,4 +1,5 @@
 // ConvTranspose and deepjit.ConvTranspose: a matrix product into columns, then the columns added into the result.
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/conv_families.h"
 #include "ops/linear/conv_shape.h"
@@ -65,6 +66,7 @@ void evaluate_conv_transpose(EvalContext& ctx) {
 }
 
 void infer_conv_transpose(InferContext& ctx) {
+  expect_compute_float(ctx, "ConvTranspose", 0);
   const Shape shape = infer_conv_transpose_shape(ctx);
   check_epilogue(ctx, shape);
   ctx.set_output(0, ctx.dtype(0), shape);

@@ -1,6 +1,7 @@
 // DeformConv (two spatial dims) and Col2Im (any number).
 #include <cmath>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/conv_families.h"
 #include "ops/linear/conv_shape.h"
@@ -96,6 +97,7 @@ void expect_dims(const Shape& shape, const std::vector<Dim>& expected, const std
 }
 
 void infer_deform_conv(InferContext& ctx) {
+  expect_compute_float(ctx, "DeformConv", 0);
   const Shape &x = ctx.shape(0), &w = ctx.shape(1);
   if (!x.ranked() || !w.ranked()) return ctx.set_output(0, ctx.dtype(0), Shape());
   if (x.rank() != 4 || w.rank() != 4) {
@@ -160,6 +162,7 @@ void evaluate_col2im(EvalContext& ctx) {
 }
 
 void infer_col2im(InferContext& ctx) {
+  expect_compute_float(ctx, "Col2Im", 0);
   const Shape& x = ctx.shape(0);
   if (x.ranked() && x.rank() != 3) throw Error(Code::SHAPE_MISMATCH, "Col2Im needs an input of rank 3");
   const std::vector<Dim>* image = ctx.input_values(1);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/gemm.h"
 #include "ops/linear/matmul.h"
@@ -267,6 +268,7 @@ void evaluate_einsum(EvalContext& ctx) {
 }
 
 void infer_einsum(InferContext& ctx) {
+  expect_numeric(ctx, "Einsum", 0);
   std::vector<int> ranks;
   for (int i = 0; i < ctx.num_inputs(); ++i) {
     if (ctx.dtype(i) != ctx.dtype(0)) throw Error(Code::TYPE, "Einsum operands have different element types");

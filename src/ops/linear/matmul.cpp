@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/epilogue.h"
 #include "ops/linear/gemm.h"
@@ -182,12 +183,20 @@ void evaluate_fused_matmul(EvalContext& ctx) {
   });
 }
 
+void expect_product(const InferContext& ctx, std::string_view op) {
+  const DType dtype = ctx.dtype(0);
+  expect_type(ctx, op, 0, is_compute_float(dtype) || (is_integer(dtype) && dtype_size(dtype) >= 4),
+              "a tensor of floating-point numbers or of integers of 32 or 64 bits");
+}
+
 void infer_matmul(InferContext& ctx) {
+  expect_product(ctx, "MatMul");
   check_same_dtype(ctx, 1);
   ctx.set_output(0, ctx.dtype(0), matmul_shape(ctx, false, false));
 }
 
 void infer_fused_matmul(InferContext& ctx) {
+  expect_compute_float(ctx, "MatMul", 0);
   check_same_dtype(ctx, 1);
   check_same_dtype(ctx, 2);
   const Shape shape = matmul_shape(ctx, ctx.attrs().get_int("trans_a", 0) != 0, ctx.attrs().get_int("trans_b", 0) != 0);
@@ -240,6 +249,7 @@ void evaluate_gemm(EvalContext& ctx) {
 }
 
 void infer_gemm(InferContext& ctx) {
+  expect_product(ctx, "Gemm");
   check_same_dtype(ctx, 1);
   check_same_dtype(ctx, 2);
   const bool ta = ctx.attrs().get_int("transA", 0) != 0, tb = ctx.attrs().get_int("transB", 0) != 0;
@@ -306,6 +316,7 @@ void evaluate_det(EvalContext& ctx) {
 }
 
 void infer_det(InferContext& ctx) {
+  expect_compute_float(ctx, "Det", 0);
   const Shape& x = ctx.shape(0);
   if (!x.ranked()) return ctx.set_output(0, ctx.dtype(0), Shape());
   if (x.rank() < 2) throw Error(Code::SHAPE_MISMATCH, "Det needs square matrices, got " + x.to_string());

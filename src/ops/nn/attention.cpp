@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/gemm.h"
 
@@ -286,6 +287,7 @@ Dim total_length(InferContext& ctx, const std::vector<Dim>& k, const std::vector
 }
 
 void infer_attention(InferContext& ctx) {
+  expect_compute_float(ctx, "Attention", 0);
   const DType dtype = ctx.dtype(0);
   for (int i = 0; i < 3; ++i) {
     if (!ctx.shape(i).ranked()) {

@@ -2,6 +2,7 @@
 // float (double for float64), which covers stash_type 1 for every element type.
 #include <cmath>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/nn/norm_families.h"
 
@@ -128,6 +129,7 @@ void check_broadcasts_to(const InferContext& ctx, int i) {
 }
 
 void infer_layer_norm(InferContext& ctx) {
+  expect_compute_float(ctx, "normalization", 0);
   const Shape& x = ctx.shape(0);
   ctx.set_output(0, ctx.dtype(0), x);
   Shape statistics;

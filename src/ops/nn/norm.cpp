@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/nn/norm_families.h"
 
@@ -99,6 +100,7 @@ void evaluate_batch_norm(EvalContext& ctx) {
 }
 
 void infer_batch_norm(InferContext& ctx) {
+  expect_compute_float(ctx, "BatchNormalization", 0);
   const Shape& x = ctx.shape(0);
   Dim channels = x.ranked() ? (x.rank() > 1 ? x[1] : Dim(1)) : ctx.fresh_dim();
   const char* names[] = {"", "scale", "B", "input_mean", "input_var"};
@@ -147,6 +149,7 @@ void evaluate_instance_norm(EvalContext& ctx) { normalize_groups(ctx, planes_of(
 void evaluate_group_norm(EvalContext& ctx) { normalize_groups(ctx, ctx.attrs().require_int("num_groups")); }
 
 void infer_channel_norm(InferContext& ctx) {
+  expect_compute_float(ctx, "normalization", 0);
   const Shape& x = ctx.shape(0);
   if (x.ranked()) {
     if (x.rank() < 2) throw Error(Code::SHAPE_MISMATCH, "the input " + x.to_string() + " has no channels");
@@ -192,6 +195,7 @@ void evaluate_lp_norm(EvalContext& ctx) {
 }
 
 void infer_lp_norm(InferContext& ctx) {
+  expect_compute_float(ctx, "LpNormalization", 0);
   const int64_t p = ctx.attrs().get_int("p", 2);
   if (p != 1 && p != 2) throw Error(Code::ATTRIBUTE, "LpNormalization: p is " + std::to_string(p) + ", not 1 or 2");
   if (ctx.shape(0).ranked()) normalize_axis(ctx.attrs().get_int("axis", -1), ctx.shape(0).rank());
@@ -253,6 +257,7 @@ void evaluate_mean_variance(EvalContext& ctx) {
 }
 
 void infer_mean_variance(InferContext& ctx) {
+  expect_compute_float(ctx, "MeanVarianceNormalization", 0);
   if (ctx.shape(0).ranked()) {
     for (int64_t axis : ctx.attrs().get_ints("axes", {0, 2, 3})) normalize_axis(axis, ctx.shape(0).rank(), "axes");
   }
@@ -290,6 +295,7 @@ void evaluate_lrn(EvalContext& ctx) {
 }
 
 void infer_lrn(InferContext& ctx) {
+  expect_compute_float(ctx, "LRN", 0);
   if (ctx.attrs().require_int("size") < 1) throw Error(Code::ATTRIBUTE, "LRN: size must be positive");
   if (ctx.shape(0).ranked() && ctx.shape(0).rank() < 2) throw Error(Code::SHAPE_MISMATCH, "LRN needs channels");
   ctx.set_output(0, ctx.dtype(0), ctx.shape(0));

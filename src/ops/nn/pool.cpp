@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/conv_shape.h"
 #include "ops/linear/window.h"
@@ -221,7 +222,20 @@ void infer_pool(InferContext& ctx) {
   if (ctx.num_outputs() > 1) ctx.set_output(1, DType::INT64, y);
 }
 
+void infer_max_pool(InferContext& ctx) {
+  const DType dtype = ctx.dtype(0);
+  expect_type(ctx, "MaxPool", 0, is_compute_float(dtype) || dtype == DType::INT8 || dtype == DType::UINT8,
+              "a tensor of floating-point numbers, int8 or uint8");
+  infer_pool(ctx);
+}
+
+void infer_average_pool(InferContext& ctx) {
+  expect_compute_float(ctx, "AveragePool", 0);
+  infer_pool(ctx);
+}
+
 void infer_lp_pool(InferContext& ctx) {
+  expect_compute_float(ctx, "LpPool", 0);
   if (ctx.attrs().get_int("p", 2) < 1) throw Error(Code::ATTRIBUTE, "p must be at least 1");
   infer_pool(ctx);
 }
@@ -229,11 +243,11 @@ void infer_lp_pool(InferContext& ctx) {
 }  // namespace
 
 void add_pool_ops(OpRegistry& registry) {
-  registry.add({.name = "MaxPool", .max_outputs = 2, .infer = infer_pool, .evaluate = evaluate_max_pool});
-  registry.add({.name = "AveragePool", .infer = infer_pool, .evaluate = evaluate_average_pool});
+  registry.add({.name = "MaxPool", .max_outputs = 2, .infer = infer_max_pool, .evaluate = evaluate_max_pool});
+  registry.add({.name = "AveragePool", .infer = infer_average_pool, .evaluate = evaluate_average_pool});
   registry.add({.name = "LpPool", .infer = infer_lp_pool, .evaluate = evaluate_lp_pool});
-  registry.add({.name = "deepjit.MaxPool", .infer = infer_pool, .evaluate = evaluate_max_pool});
-  registry.add({.name = "deepjit.AveragePool", .infer = infer_pool, .evaluate = evaluate_average_pool});
+  registry.add({.name = "deepjit.MaxPool", .infer = infer_max_pool, .evaluate = evaluate_max_pool});
+  registry.add({.name = "deepjit.AveragePool", .infer = infer_average_pool, .evaluate = evaluate_average_pool});
   add_global_pool_ops(registry);
 }
 

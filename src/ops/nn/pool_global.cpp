@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/conv_shape.h"
 #include "ops/linear/window.h"
@@ -69,6 +70,7 @@ void evaluate_global_lp(EvalContext& ctx) {
 }
 
 void infer_global(InferContext& ctx) {
+  expect_compute_float(ctx, "global pooling", 0);
   const Shape& x = ctx.shape(0);
   if (!x.ranked()) return ctx.set_output(0, ctx.dtype(0), Shape());
   if (x.rank() < 2) throw Error(Code::SHAPE_MISMATCH, "the input " + x.to_string() + " has no channels");

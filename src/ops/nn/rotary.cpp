@@ -1,4 +1,5 @@
 // RotaryEmbedding: rotates pairs of each head's first elements by the position's angles.
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/nn/attention.h"
 
@@ -94,6 +95,7 @@ void evaluate_rotary(EvalContext& ctx) {
 }
 
 void infer_rotary(InferContext& ctx) {
+  expect_compute_float(ctx, "RotaryEmbedding", 0);
   const Shape& x = ctx.shape(0);
   if (x.ranked() && x.rank() != 3 && x.rank() != 4) {
     throw Error(Code::SHAPE_MISMATCH, "RotaryEmbedding: the input " + x.to_string() + " has neither rank 3 nor 4");

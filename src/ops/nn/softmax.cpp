@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/nn/norm_families.h"
 
@@ -55,6 +56,7 @@ void run_softmax(EvalContext& ctx, bool log) {
 }
 
 void infer_softmax(InferContext& ctx) {
+  expect_compute_float(ctx, "Softmax", 0);
   const Shape& x = ctx.shape(0);
   if (x.ranked() && x.rank() > 0) normalize_axis(ctx.attrs().get_int("axis", -1), x.rank());
   ctx.set_output(0, ctx.dtype(0), x);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/small_types.h"
 #include "base/visit.h"
 #include "ops/common.h"
 #include "ops/pointwise/cast.h"
@@ -114,7 +115,7 @@ int64_t range_count(T start, T limit, T delta) {
 
 template <typename F>
 void visit_range_type(DType dtype, F&& f) {
-  if (is_integer(dtype)) return visit_integer(dtype, "Range", f);
+  if (is_integer(dtype) && !is_packed(dtype)) return visit_integer(dtype, "Range", f);
   if (dtype == DType::FLOAT64) return f.template operator()<double>();
   if (dtype == DType::FLOAT32) return f.template operator()<float>();
   throw Error(Code::TYPE, "Range: element type " + std::string(dtype_name(dtype)) + " is not supported");

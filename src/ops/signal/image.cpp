@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 
 namespace deepjit {
@@ -152,6 +153,7 @@ void evaluate_grid_sample(EvalContext& ctx) {
 }
 
 void infer_grid_sample(InferContext& ctx) {
+  expect_compute_float(ctx, "GridSample", 0);
   grid_options(ctx.attrs());
   const Shape &x = ctx.shape(0), &grid = ctx.shape(1);
   if (!x.ranked() || !grid.ranked()) return ctx.set_output(0, ctx.dtype(0), Shape());
@@ -212,6 +214,7 @@ void evaluate_affine_grid(EvalContext& ctx) {
 }
 
 void infer_affine_grid(InferContext& ctx) {
+  expect_compute_float(ctx, "AffineGrid", 0);
   const Shape& theta = ctx.shape(0);
   const std::vector<Dim>* size = ctx.input_values(1);
   if (theta.ranked() && theta.rank() != 3) {

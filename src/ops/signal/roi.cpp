@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/signal/image.h"
 
@@ -159,6 +160,7 @@ void infer_regions(InferContext& ctx, const Dim& height, const Dim& width) {
 }
 
 void infer_roi_align(InferContext& ctx) {
+  expect_compute_float(ctx, "RoiAlign", 0);
   const AlignOptions o = align_options(ctx.attrs());
   check_regions(ctx, 4);
   const Shape &rois = ctx.shape(1), &images = ctx.shape(2);
@@ -225,6 +227,7 @@ void evaluate_max_roi_pool(EvalContext& ctx) {
 }
 
 void infer_max_roi_pool(InferContext& ctx) {
+  expect_compute_float(ctx, "MaxRoiPool", 0);
   const std::vector<int64_t> pooled = pooled_shape(ctx.attrs());
   check_regions(ctx, 5);
   infer_regions(ctx, Dim(pooled[0]), Dim(pooled[1]));
