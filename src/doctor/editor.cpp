@@ -115,6 +115,7 @@ void Editor::collect(onnx::GraphProto& graph) {
 }
 
 onnx::NodeProto* Editor::producer(int scope, const std::string& value) {
+  if (value.empty()) return nullptr;
   for (auto& node : *graph(scope).mutable_node()) {
     for (const auto& output : node.output()) {
       if (output == value) return &node;
@@ -264,7 +265,9 @@ void Editor::finish() {
   }
   for (auto& [scope, map] : renames_) {
     for (auto& [from, to] : map) {
-      for (auto next = map.find(to); next != map.end(); next = map.find(to)) to = next->second;
+      // At most once around: a model with a cycle is not going to be written.
+      auto next = map.find(to);
+      for (size_t i = 0; next != map.end() && i < map.size(); ++i, next = map.find(to)) to = next->second;
     }
     rename_reads(graph(scope), map, false);
   }

@@ -134,6 +134,7 @@ const Tensor* ModelView::read(const GraphView& graph, const std::string& value) 
   const auto key = std::make_pair(graph.index(), value);
   const auto found = cache_->constants.find(key);
   if (found != cache_->constants.end()) return found->second.defined() ? &found->second : nullptr;
+  cache_->constants[key] = Tensor();  // while it is read: a cycle of Identities has no value
   Tensor tensor;
   try {
     const onnx::NodeProto* node = graph.producer(value);
@@ -156,7 +157,8 @@ const Tensor* ModelView::read(const GraphView& graph, const std::string& value) 
   } catch (const Error&) {
     // The import reports it.
   }
-  const Tensor& kept = cache_->constants.emplace(key, std::move(tensor)).first->second;
+  Tensor& kept = cache_->constants[key];
+  kept = std::move(tensor);
   return kept.defined() ? &kept : nullptr;
 }
 
@@ -279,6 +281,11 @@ std::optional<std::vector<int64_t>> ints_attribute(const onnx::NodeProto& node, 
 const std::string& input_of(const onnx::NodeProto& node, int i) {
   static const std::string none;
   return i < node.input_size() ? node.input(i) : none;
+}
+
+const std::string& output_of(const onnx::NodeProto& node, int i) {
+  static const std::string none;
+  return i < node.output_size() ? node.output(i) : none;
 }
 
 std::string counted(size_t count, const std::string& noun) {

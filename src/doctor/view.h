@@ -103,8 +103,9 @@ bool default_domain(const onnx::NodeProto& node);
 const onnx::AttributeProto* attribute(const onnx::NodeProto& node, const char* name);
 int64_t int_attribute(const onnx::NodeProto& node, const char* name, int64_t fallback);
 std::optional<std::vector<int64_t>> ints_attribute(const onnx::NodeProto& node, const char* name);
-// Input i, or "" when it is left out.
+// Input or output i, or "" when it is left out.
 const std::string& input_of(const onnx::NodeProto& node, int i);
+const std::string& output_of(const onnx::NodeProto& node, int i);
 // "3 nodes", "1 node".
 std::string counted(size_t count, const std::string& noun);
 

@@ -112,3 +112,33 @@ def test_invalid_model_is_a_finding(doctor):
     result = doctor(net)
     invalid = [f for f in result.json["findings"] if f["rule"] == "DJ100"]
     assert "E204" in invalid[0]["message"] and result.code == 3
+
+
+BREAKS = {
+    "no inputs": lambda node: node.ClearField("input"),
+    "no outputs": lambda node: node.ClearField("output"),
+    "no attributes": lambda node: node.ClearField("attribute"),
+    "reads itself": lambda node: node.input.__setitem__(0, node.output[0]),
+    "empty names": lambda node: node.input.__setitem__(slice(None), [""] * len(node.input)),
+}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_broken_nodes_are_findings_not_failures(how, doctor):
+    """Every node of many models, one at a time: no check may trust a node's form."""
+    for name in ("transpose pair", "layer norm in pieces", "gelu in pieces", "requantized", "square in half"):
+        count = len(SEEDED[name].make().nodes)
+        for i in range(count):
+            net = SEEDED[name].make()
+            BREAKS[how](net.nodes[i])
+            result = doctor(net, "--fix", "out.onnx")
+            assert result.code in (0, 1, 3), f"{name}, node {i}: {result.err}"
+
+
+def test_identities_in_a_circle(doctor):
+    net = CLEAN["cnn"][0]()
+    net.op("Identity", "b", out="a")
+    net.op("Identity", "a", out="b")
+    net.op("Where", "a", "image", "b", out="c")
+    net.output("c", None)
+    assert "DJ100" in doctor(net).rules

@@ -49,7 +49,7 @@ void found_attribute(Checkup& checkup, const GraphView& graph, const onnx::NodeP
   const onnx::AttributeProto* a = attribute(node, moved.attribute);
   std::vector<int64_t> values(a->ints().begin(), a->ints().end());
   if (a->type() == onnx::AttributeProto::INT) values = {a->i()};
-  finding.mend = [scope = graph.index(), value = node.output(0), moved, values](Editor& editor) {
+  finding.mend = [scope = graph.index(), value = output_of(node, 0), moved, values](Editor& editor) {
     onnx::NodeProto* target = editor.producer(scope, value);
     if (target == nullptr) return;
     editor.drop_attribute(*target, moved.attribute);
@@ -66,7 +66,7 @@ void found_input(Checkup& checkup, const GraphView& graph, const onnx::NodeProto
   const auto values = checkup.model.integers(graph, input_of(node, moved.input));
   if (!values || node.output_size() == 0 || node.input_size() != moved.input + 1 || moved.input != 1) return;
   if (std::string(moved.attribute) == "k") return;
-  finding.mend = [scope = graph.index(), value = node.output(0), moved, values](Editor& editor) {
+  finding.mend = [scope = graph.index(), value = output_of(node, 0), moved, values](Editor& editor) {
     onnx::NodeProto* target = editor.producer(scope, value);
     if (target == nullptr) return;
     target->mutable_input()->RemoveLast();

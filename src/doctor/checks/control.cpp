@@ -66,7 +66,7 @@ void check_constant_if(Checkup& checkup) {
     Finding& finding = checkup.found(graph, node,
                                      std::string("the condition is always ") + (which ? "true" : "false") + ": the " +
                                          (which ? "else" : "then") + " branch can never run");
-    finding.mend = [scope = graph.index(), value = node.output(0), which](Editor& editor) {
+    finding.mend = [scope = graph.index(), value = output_of(node, 0), which](Editor& editor) {
       editor.take_branch(scope, value, which);
     };
   });
@@ -86,9 +86,9 @@ void check_constant_where(Checkup& checkup) {
     Finding& finding =
         checkup.found(graph, node, std::string("the condition is ") + (which ? "true" : "false") + " everywhere");
     const TensorType in = model.type(graph, kept);
-    const TensorType out = model.type(graph, node.output(0));
+    const TensorType out = model.type(graph, output_of(node, 0));
     if (!in.shape.ranked() || !(in == out)) return;
-    finding.mend = [scope = graph.index(), value = node.output(0), kept](Editor& editor) {
+    finding.mend = [scope = graph.index(), value = output_of(node, 0), kept](Editor& editor) {
       editor.alias(scope, value, kept);
     };
   });

@@ -31,16 +31,17 @@ double largest(const Tensor& t) {
 // A float32 constant that becomes infinite when it is cast to float16.
 void check_cast(Checkup& checkup, const GraphView& graph, const onnx::NodeProto& node) {
   if (int_attribute(node, "to", 0) != static_cast<int64_t>(DType::FLOAT16)) return;
-  const Tensor* constant = checkup.model.constant(graph, node.input(0));
+  const Tensor* constant = checkup.model.constant(graph, input_of(node, 0));
   if (constant == nullptr || (constant->dtype() != DType::FLOAT32 && constant->dtype() != DType::FLOAT64)) return;
   const double most = largest(*constant);
   if (most < 65520 || std::isinf(most)) return;  // 65520 is the first that rounds to infinity
-  checkup.found(graph, node,
-                fmt::format("the constant \"{}\" reaches {:.4g}; cast to float16 it is infinite", node.input(0), most));
+  checkup.found(
+      graph, node,
+      fmt::format("the constant \"{}\" reaches {:.4g}; cast to float16 it is infinite", input_of(node, 0), most));
 }
 
 void check_arithmetic(Checkup& checkup, const GraphView& graph, const onnx::NodeProto& node) {
-  const bool half = in_half(checkup.model, graph, node.output(0));
+  const bool half = in_half(checkup.model, graph, output_of(node, 0));
   const bool later = !half && builds_half(checkup.options);
   if (!half && !later) return;
   for (const std::string& input : node.input()) {
@@ -64,11 +65,11 @@ void check_arithmetic(Checkup& checkup, const GraphView& graph, const onnx::Node
 // A square that is averaged or summed: above 256 the square alone overflows.
 void check_square(Checkup& checkup, const GraphView& graph, const onnx::NodeProto& node) {
   const ModelView& model = checkup.model;
-  if (!in_half(model, graph, node.output(0)) && !builds_half(checkup.options)) return;
-  const onnx::NodeProto* before = graph.producer(node.input(0));
+  if (!in_half(model, graph, output_of(node, 0)) && !builds_half(checkup.options)) return;
+  const onnx::NodeProto* before = graph.producer(input_of(node, 0));
   bool square = false;
   if (is(before, "Pow")) square = model.scalar(graph, input_of(*before, 1)) == 2.0;
-  if (is(before, "Mul")) square = before->input_size() == 2 && before->input(0) == before->input(1);
+  if (is(before, "Mul")) square = before->input_size() == 2 && input_of(*before, 0) == input_of(*before, 1);
   if (!square) return;
   Finding& finding = checkup.found(graph, node, "averages squares in float16: they overflow above 256");
   Checkup::costs(finding, {before, &node});
@@ -76,20 +77,20 @@ void check_square(Checkup& checkup, const GraphView& graph, const onnx::NodeProt
 
 // exp(x) overflows at 11.1; with the maximum taken off it cannot.
 void check_exponential(Checkup& checkup, const GraphView& graph, const onnx::NodeProto& node) {
-  if (!in_half(checkup.model, graph, node.output(0))) return;
-  const auto& readers = graph.readers(node.output(0));
+  if (!in_half(checkup.model, graph, output_of(node, 0))) return;
+  const auto& readers = graph.readers(output_of(node, 0));
   const bool summed = std::any_of(readers.begin(), readers.end(), [](const auto* r) { return is(r, "ReduceSum"); });
-  const onnx::NodeProto* before = graph.producer(node.input(0));
-  const onnx::NodeProto* taken = is(before, "Sub") ? graph.producer(before->input(1)) : nullptr;
+  const onnx::NodeProto* before = graph.producer(input_of(node, 0));
+  const onnx::NodeProto* taken = is(before, "Sub") ? graph.producer(input_of(*before, 1)) : nullptr;
   if (!summed || is(taken, "ReduceMax")) return;
   checkup.found(graph, node, "sums exponentials in float16 without taking the maximum off: they overflow above 11");
 }
 
 // An epsilon that rounded to zero protects nothing.
 void check_epsilon(Checkup& checkup, const GraphView& graph, const onnx::NodeProto& node) {
-  const onnx::NodeProto* next = graph.only_reader(node.output(0));
+  const onnx::NodeProto* next = graph.only_reader(output_of(node, 0));
   if (!is(next, "Sqrt") && !is(next, "Reciprocal") && !is(next, "Log")) return;
-  const bool half = in_half(checkup.model, graph, node.output(0));
+  const bool half = in_half(checkup.model, graph, output_of(node, 0));
   if (!half && !builds_half(checkup.options)) return;
   for (const std::string& input : node.input()) {
     const auto epsilon = checkup.model.scalar(graph, input);

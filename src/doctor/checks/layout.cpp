@@ -16,7 +16,7 @@ std::optional<Permutation> permutation(const ModelView& model, const GraphView& 
   if (!is(node, "Transpose") || node->output_size() != 1) return std::nullopt;
   auto perm = ints_attribute(*node, "perm");
   if (!perm) {
-    const TensorType type = model.type(graph, node->input(0));
+    const TensorType type = model.type(graph, input_of(*node, 0));
     if (!type.shape.ranked()) return std::nullopt;
     perm.emplace(static_cast<size_t>(type.shape.rank()));
     std::iota(perm->rbegin(), perm->rend(), 0);
@@ -93,7 +93,7 @@ class RegionFinder {
   // Nobody else may need what a Transpose gives: it is to go.
   bool enter(const onnx::NodeProto* transpose) {
     add(region_.entering, transpose);
-    const std::string& value = transpose->output(0);
+    const std::string& value = output_of(*transpose, 0);
     return !graph_.is_output(value) &&
            std::all_of(graph_.readers(value).begin(), graph_.readers(value).end(), [&](auto* n) { return inside(n); });
   }
@@ -109,7 +109,7 @@ class RegionFinder {
       const auto perm = permutation(model_, graph_, before);
       if (perm ? !(*perm == perm_ && enter(before)) : !inside(before)) return false;
     }
-    const std::string& value = node.output(0);
+    const std::string& value = output_of(node, 0);
     const Nodes& readers = graph_.readers(value);
     return !graph_.is_output(value) && !readers.empty() &&
            std::all_of(readers.begin(), readers.end(), [&](const onnx::NodeProto* reader) {
@@ -174,7 +174,7 @@ struct Chain {
 std::optional<Chain> chain_at(const ModelView& model, const GraphView& graph, const onnx::NodeProto& node) {
   const auto last = permutation(model, graph, &node);
   if (!last) return std::nullopt;
-  Chain chain{{&node}, *last, node.input(0)};
+  Chain chain{{&node}, *last, input_of(node, 0)};
   while (!(identity(chain.perm) && chain.nodes.size() > 1)) {
     const onnx::NodeProto* before = graph.producer(chain.source);
     const auto perm = permutation(model, graph, before);
@@ -182,7 +182,7 @@ std::optional<Chain> chain_at(const ModelView& model, const GraphView& graph, co
     if (!both) break;
     chain.nodes.push_back(before);
     chain.perm = *both;
-    chain.source = before->input(0);
+    chain.source = input_of(*before, 0);
   }
   return chain;
 }
@@ -201,7 +201,7 @@ void check_transpose_pair(Checkup& checkup) {
                       "ends " + std::to_string(chain->nodes.size()) + " Transposes in a row, from \"" + chain->source +
                           "\" on; " + (undone ? "together they do nothing" : "one would do"));
     Checkup::costs(finding, chain->nodes);
-    finding.mend = [scope = graph.index(), value = node.output(0), source = chain->source, undone,
+    finding.mend = [scope = graph.index(), value = output_of(node, 0), source = chain->source, undone,
                     perm = chain->perm](Editor& editor) {
       if (undone) return editor.alias(scope, value, source);
       if (onnx::NodeProto* made = editor.redefine(scope, value, "Transpose", {source})) {
@@ -229,9 +229,9 @@ void check_layout_ping_pong(Checkup& checkup) {
     Checkup::costs(finding, transposes);
     if (!region->movable) return;
     OpenRegion mend{graph.index(), {}, {}, {}, region->constants};
-    for (const onnx::NodeProto* inner : region->inner) mend.inner.push_back(inner->output(0));
-    for (const onnx::NodeProto* t : region->entering) mend.entering[t->output(0)] = t->input(0);
-    for (const onnx::NodeProto* t : region->leaving) mend.leaving[t->output(0)] = t->input(0);
+    for (const onnx::NodeProto* inner : region->inner) mend.inner.push_back(output_of(*inner, 0));
+    for (const onnx::NodeProto* t : region->entering) mend.entering[output_of(*t, 0)] = input_of(*t, 0);
+    for (const onnx::NodeProto* t : region->leaving) mend.leaving[output_of(*t, 0)] = input_of(*t, 0);
     finding.mend = mend;
   });
 }

@@ -47,27 +47,27 @@ bool holds(DType wide, DType narrow) {
 void check_cast(Checkup& checkup, const GraphView& graph, const onnx::NodeProto& node) {
   const ModelView& model = checkup.model;
   const DType to = cast_target(node);
-  const onnx::NodeProto* before = graph.producer(node.input(0));
-  const DType from = model.type(graph, node.input(0)).dtype;
+  const onnx::NodeProto* before = graph.producer(input_of(node, 0));
+  const DType from = model.type(graph, input_of(node, 0)).dtype;
   const auto name = [](DType d) { return std::string(dtype_name(d)); };
   if (from == to && to != DType::UNDEFINED) {
     Finding& finding = checkup.found(graph, node, "casts " + name(to) + " to itself");
     finding.severity = Severity::NOTE;  // exporters do it all the time, and runtimes drop it
-    finding.mend = [scope = graph.index(), value = node.output(0), source = node.input(0)](Editor& editor) {
+    finding.mend = [scope = graph.index(), value = output_of(node, 0), source = input_of(node, 0)](Editor& editor) {
       editor.alias(scope, value, source);
     };
     return;
   }
   if (!is(before, "Cast")) return;
   const DType middle = cast_target(*before);
-  const DType start = model.type(graph, before->input(0)).dtype;
+  const DType start = model.type(graph, input_of(*before, 0)).dtype;
   if (start == DType::UNDEFINED || middle == DType::UNDEFINED || start == middle) return;
   const std::string chain = name(start) + " to " + name(middle) + " to " + name(to);
   if (holds(middle, start)) {
     Finding& finding = checkup.found(graph, node, chain + (start == to ? ": nothing changes" : ": one Cast does it"));
     Checkup::costs(finding, {before, &node});
-    finding.mend = [scope = graph.index(), value = node.output(0), source = before->input(0), undone = start == to,
-                    to](Editor& editor) {
+    finding.mend = [scope = graph.index(), value = output_of(node, 0), source = input_of(*before, 0),
+                    undone = start == to, to](Editor& editor) {
       if (undone) return editor.alias(scope, value, source);
       if (onnx::NodeProto* made = editor.redefine(scope, value, "Cast", {source})) {
         editor.set_int(*made, "to", static_cast<int64_t>(to));
@@ -93,8 +93,8 @@ const onnx::NodeProto* indexed_by(const GraphView& graph, const std::string& val
   for (const onnx::NodeProto* reader : graph.readers(value)) {
     if (index_input(*reader, value)) return reader;
     if (depth == 0 || !default_domain(*reader) || movers.count(reader->op_type()) == 0) continue;
-    if (reader->op_type() != "Concat" && reader->op_type() != "Where" && reader->input(0) != value) continue;
-    if (const onnx::NodeProto* found = indexed_by(graph, reader->output(0), depth - 1)) return found;
+    if (reader->op_type() != "Concat" && reader->op_type() != "Where" && input_of(*reader, 0) != value) continue;
+    if (const onnx::NodeProto* found = indexed_by(graph, output_of(*reader, 0), depth - 1)) return found;
   }
   return nullptr;
 }
@@ -103,10 +103,10 @@ bool index_arithmetic(const ModelView& model, const GraphView& graph, const onnx
   static const std::set<std::string> arithmetic = {"Add", "Sub", "Mul", "Div",    "Mod",     "Neg",
                                                    "Abs", "Min", "Max", "CumSum", "BitShift"};
   if (!default_domain(node) || arithmetic.count(node.op_type()) == 0 || node.output_size() != 1) return false;
-  const TensorType type = model.type(graph, node.output(0));
+  const TensorType type = model.type(graph, output_of(node, 0));
   if (type.dtype != DType::INT64 || !type.shape.ranked()) return false;
   // Arithmetic on shapes is done once on a handful of numbers.
-  const Value* inferred = model.inferred(node.output(0));
+  const Value* inferred = model.inferred(output_of(node, 0));
   if (inferred != nullptr && inferred->values) return false;
   constexpr int64_t kFew = 16;
   const Dim count = type.shape.count();
@@ -125,7 +125,7 @@ void check_int64_indices(Checkup& checkup) {
   const ModelView& model = checkup.model;
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (!index_arithmetic(model, graph, node)) return;
-    const onnx::NodeProto* reader = indexed_by(graph, node.output(0), 6);
+    const onnx::NodeProto* reader = indexed_by(graph, output_of(node, 0), 6);
     if (reader == nullptr) return;
     // Count what comes before it, down to where the integers come from.
     Nodes nodes = {&node};
@@ -141,7 +141,7 @@ void check_int64_indices(Checkup& checkup) {
     Finding& finding =
         checkup.found(graph, node,
                       counted(nodes.size(), "node") + " of int64 arithmetic make the indices " +
-                          model.type(graph, node.output(0)).to_string() + " of \"" + graph.name_of(*reader) + "\"");
+                          model.type(graph, output_of(node, 0)).to_string() + " of \"" + graph.name_of(*reader) + "\"");
     Checkup::costs(finding, nodes);
   });
 }

@@ -37,8 +37,8 @@ class Pieces {
   std::optional<std::string> beside(const onnx::NodeProto* node, const char* op, double number) const {
     if (!is(node, op) || node->input_size() != 2) return std::nullopt;
     for (int i = 0; i < 2; ++i) {
-      const auto scalar = model_.scalar(graph_, node->input(i));
-      if (scalar && near(*scalar, number)) return node->input(1 - i);
+      const auto scalar = model_.scalar(graph_, input_of(*node, i));
+      if (scalar && near(*scalar, number)) return input_of(*node, 1 - i);
     }
     return std::nullopt;
   }
@@ -55,7 +55,7 @@ class Pieces {
     if (!bent) return std::nullopt;
     const onnx::NodeProto* curve = graph_.producer(*bent);
     if (is(curve, "Erf")) {
-      const Product arg = product(curve->input(0));
+      const Product arg = product(input_of(*curve, 0));
       if (arg.values.size() != 1 || !near(arg.factor, std::sqrt(0.5))) return std::nullopt;
       Curve out{arg.values[0], false, arg.nodes};
       out.nodes.insert(out.nodes.end(), {curve, add});
@@ -74,21 +74,21 @@ class Pieces {
     const onnx::NodeProto* node = graph_.producer(value);
     if (depth > 0 && is(node, "Mul") && node->input_size() == 2) {
       out.nodes.push_back(node);
-      multiply(node->input(0), 1, depth - 1, out);
-      multiply(node->input(1), 1, depth - 1, out);
+      multiply(input_of(*node, 0), 1, depth - 1, out);
+      multiply(input_of(*node, 1), 1, depth - 1, out);
       return;
     }
-    if (depth > 0 && is(node, "Div") && node->input_size() == 2 && model_.scalar(graph_, node->input(1))) {
+    if (depth > 0 && is(node, "Div") && node->input_size() == 2 && model_.scalar(graph_, input_of(*node, 1))) {
       out.nodes.push_back(node);
-      multiply(node->input(0), 1, depth - 1, out);
-      multiply(node->input(1), -1, depth - 1, out);
+      multiply(input_of(*node, 0), 1, depth - 1, out);
+      multiply(input_of(*node, 1), -1, depth - 1, out);
       return;
     }
     if (depth > 0 && is(node, "Pow")) {
       const auto power = model_.scalar(graph_, input_of(*node, 1));
       if (power && (*power == 2 || *power == 3)) {
         out.nodes.push_back(node);
-        for (int i = 0; i < static_cast<int>(*power); ++i) multiply(node->input(0), 1, depth - 1, out);
+        for (int i = 0; i < static_cast<int>(*power); ++i) multiply(input_of(*node, 0), 1, depth - 1, out);
         return;
       }
     }
@@ -96,13 +96,13 @@ class Pieces {
   }
 
   std::optional<Curve> tanh_curve(const onnx::NodeProto* curve, const onnx::NodeProto* add) const {
-    const Product outer = product(curve->input(0));
+    const Product outer = product(input_of(*curve, 0));
     if (outer.values.size() != 1 || !near(outer.factor, std::sqrt(2 / M_PI))) return std::nullopt;
     const onnx::NodeProto* sum = graph_.producer(outer.values[0]);
     if (!is(sum, "Add") || sum->input_size() != 2) return std::nullopt;
     for (int i = 0; i < 2; ++i) {
-      const std::string& x = sum->input(i);
-      const Product cube = product(sum->input(1 - i));
+      const std::string& x = input_of(*sum, i);
+      const Product cube = product(input_of(*sum, 1 - i));
       if (!near(cube.factor, 0.044715) || cube.values.size() != 3 || cube.times(x) != 3) continue;
       Curve out{x, true, outer.nodes};
       out.nodes.push_back(sum);
@@ -148,9 +148,9 @@ bool centred(const ModelView& model, const GraphView& graph, const std::string& 
   if (!is(sub, "Sub")) return false;
   const onnx::NodeProto* mean = graph.producer(input_of(*sub, 1));
   const auto axes = mean_axes(model, graph, mean);
-  if (!axes || mean->input(0) != sub->input(0)) return false;
-  if (!norm.x.empty() && (norm.x != sub->input(0) || norm.axes != *axes)) return false;
-  norm.x = sub->input(0);
+  if (!axes || input_of(*mean, 0) != input_of(*sub, 0)) return false;
+  if (!norm.x.empty() && (norm.x != input_of(*sub, 0) || norm.axes != *axes)) return false;
+  norm.x = input_of(*sub, 0);
   norm.axes = *axes;
   norm.nodes.insert(norm.nodes.end(), {mean, sub});
   return true;
@@ -161,15 +161,15 @@ bool deviation(const ModelView& model, const GraphView& graph, const std::string
   const Pieces pieces(model, graph);
   const onnx::NodeProto* root = graph.producer(value);
   if (!is(root, "Sqrt")) return false;
-  const onnx::NodeProto* add = graph.producer(root->input(0));
+  const onnx::NodeProto* add = graph.producer(input_of(*root, 0));
   if (!is(add, "Add") || add->input_size() != 2) return false;
   for (int i = 0; i < 2; ++i) {
-    const auto epsilon = model.scalar(graph, add->input(1 - i));
-    const onnx::NodeProto* mean = graph.producer(add->input(i));
+    const auto epsilon = model.scalar(graph, input_of(*add, 1 - i));
+    const onnx::NodeProto* mean = graph.producer(input_of(*add, i));
     const auto axes = mean_axes(model, graph, mean);
     if (!epsilon || !axes || *axes != norm.axes) continue;
     norm.nodes.insert(norm.nodes.end(), {root, add, mean});
-    const auto d = squared(pieces, mean->input(0), norm.nodes);
+    const auto d = squared(pieces, input_of(*mean, 0), norm.nodes);
     if (!d) return false;
     const onnx::NodeProto* sub = graph.producer(*d);
     if (std::find(norm.nodes.begin(), norm.nodes.end(), sub) == norm.nodes.end() && !centred(model, graph, *d, norm)) {
@@ -186,11 +186,11 @@ void take_affine(const ModelView& model, const GraphView& graph, Norm& norm) {
   for (const char* op : {"Mul", "Add"}) {
     const onnx::NodeProto* next = graph.only_reader(norm.result);
     if (!is(next, op) || next->input_size() != 2) return;
-    const std::string& other = next->input(next->input(0) == norm.result ? 1 : 0);
+    const std::string& other = input_of(*next, input_of(*next, 0) == norm.result ? 1 : 0);
     const Tensor* constant = model.constant(graph, other);
     if (constant == nullptr || constant->dims().rank() != static_cast<int>(norm.axes.size())) return;
     (op[0] == 'M' ? norm.scale : norm.bias) = other;
-    norm.result = next->output(0);
+    norm.result = output_of(*next, 0);
     norm.nodes.push_back(next);
   }
 }
@@ -199,19 +199,19 @@ std::optional<Norm> norm_at(const ModelView& model, const GraphView& graph, cons
   Norm norm;
   std::string divisor;
   if (is(&node, "Div") && node.input_size() == 2) {
-    if (!centred(model, graph, node.input(0), norm)) return std::nullopt;
-    divisor = node.input(1);
+    if (!centred(model, graph, input_of(node, 0), norm)) return std::nullopt;
+    divisor = input_of(node, 1);
   } else if (is(&node, "Mul") && node.input_size() == 2) {
-    const onnx::NodeProto* inverse = graph.producer(node.input(1));
-    if (!is(inverse, "Reciprocal") || !centred(model, graph, node.input(0), norm)) return std::nullopt;
+    const onnx::NodeProto* inverse = graph.producer(input_of(node, 1));
+    if (!is(inverse, "Reciprocal") || !centred(model, graph, input_of(node, 0), norm)) return std::nullopt;
     norm.nodes.push_back(inverse);
-    divisor = inverse->input(0);
+    divisor = input_of(*inverse, 0);
   } else {
     return std::nullopt;
   }
   if (!deviation(model, graph, divisor, norm)) return std::nullopt;
   norm.nodes.push_back(&node);
-  norm.result = node.output(0);
+  norm.result = output_of(node, 0);
   // The last axes, all of them to the end: anything else is another normalisation.
   const TensorType type = model.type(graph, norm.x);
   for (int64_t& axis : norm.axes) {
@@ -280,7 +280,7 @@ void check_gelu_pieces(Checkup& checkup) {
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (!is(&node, "Mul") || node.output_size() != 1) return;
     const Pieces pieces(model, graph);
-    const Product p = pieces.product(node.output(0));
+    const Product p = pieces.product(output_of(node, 0));
     if (p.values.size() != 2 || !near(p.factor, 0.5)) return;
     for (int i = 0; i < 2; ++i) {
       const auto curve = pieces.gelu_curve(p.values[static_cast<size_t>(i)]);
@@ -293,7 +293,7 @@ void check_gelu_pieces(Checkup& checkup) {
       Checkup::costs(finding, nodes);
       if (model.opset() < 20) finding.severity = Severity::NOTE;  // nobody could have written it in one piece
       if (model.opset() < 20 || model.type(graph, curve->x).dtype != DType::FLOAT32) return;
-      finding.mend = [scope = graph.index(), value = node.output(0), c = *curve](Editor& editor) {
+      finding.mend = [scope = graph.index(), value = output_of(node, 0), c = *curve](Editor& editor) {
         onnx::NodeProto* made = editor.redefine(scope, value, "Gelu", {c.x});
         if (made != nullptr && c.tanh) editor.set_string(*made, "approximate", "tanh");
       };

@@ -44,10 +44,10 @@ bool fuses_behind(const ModelView& model, const GraphView& graph, const onnx::No
                   const std::string& value) {
   static const std::set<std::string> epilogue = {"Relu", "Clip", "LeakyRelu", "BatchNormalization", "HardSwish"};
   if (node == nullptr || !default_domain(*node)) return false;
-  if (epilogue.count(node->op_type()) != 0) return node->input(0) == value;
+  if (epilogue.count(node->op_type()) != 0) return input_of(*node, 0) == value;
   // A bias: one number a channel.
   if (!is(node, "Add") || node->input_size() != 2) return false;
-  return model.constant(graph, node->input(node->input(0) == value ? 1 : 0)) != nullptr;
+  return model.constant(graph, input_of(*node, input_of(*node, 0) == value ? 1 : 0)) != nullptr;
 }
 
 // The product whose result the value is, behind at most a bias.
@@ -55,7 +55,7 @@ const onnx::NodeProto* product_before(const ModelView& model, const GraphView& g
   const onnx::NodeProto* node = graph.producer(value);
   if (is(node, "Add") && node->input_size() == 2) {
     for (int i = 0; i < 2; ++i) {
-      if (model.constant(graph, node->input(1 - i)) != nullptr) node = graph.producer(node->input(i));
+      if (model.constant(graph, input_of(*node, 1 - i)) != nullptr) node = graph.producer(input_of(*node, i));
     }
   }
   return product(node) ? node : nullptr;
@@ -71,11 +71,11 @@ void check_quantized_inside_fusion(Checkup& checkup) {
   const ModelView& model = checkup.model;
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (!is(&node, "QuantizeLinear")) return;
-    const onnx::NodeProto* before = product_before(model, graph, node.input(0));
-    const onnx::NodeProto* back = graph.only_reader(node.output(0));
-    if (before == nullptr || graph.only_reader(node.input(0)) == nullptr || !is(back, "DequantizeLinear")) return;
-    const onnx::NodeProto* next = graph.only_reader(back->output(0));
-    if (!fuses_behind(model, graph, next, back->output(0))) return;
+    const onnx::NodeProto* before = product_before(model, graph, input_of(node, 0));
+    const onnx::NodeProto* back = graph.only_reader(output_of(node, 0));
+    if (before == nullptr || graph.only_reader(input_of(node, 0)) == nullptr || !is(back, "DequantizeLinear")) return;
+    const onnx::NodeProto* next = graph.only_reader(output_of(*back, 0));
+    if (!fuses_behind(model, graph, next, output_of(*back, 0))) return;
     Finding& finding = checkup.found(graph, node,
                                      "stands between \"" + graph.name_of(*before) + "\" (" + before->op_type() +
                                          ") and \"" + graph.name_of(*next) + "\" (" + next->op_type() + ")");
@@ -87,17 +87,17 @@ void check_half_quantized(Checkup& checkup) {
   const ModelView& model = checkup.model;
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (!product(&node) || node.input_size() < 2) return;
-    const onnx::NodeProto* activation = graph.producer(node.input(0));
+    const onnx::NodeProto* activation = graph.producer(input_of(node, 0));
     if (!is(activation, "DequantizeLinear")) return;
-    const std::string& weight = node.input(1);
-    if (model.constant(graph, weight) == nullptr || model.constant(graph, activation->input(0)) != nullptr) return;
+    const std::string& weight = input_of(node, 1);
+    if (model.constant(graph, weight) == nullptr || model.constant(graph, input_of(*activation, 0)) != nullptr) return;
     checkup.found(graph, node, "the activation is quantized, the weight \"" + weight + "\" is float");
   });
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     // Of convolutions: matrix products with integer weights alone are a scheme of their own.
-    if (!is(&node, "Conv") || node.input_size() < 2 || !dequantized(graph, node.input(1))) return;
-    if (dequantized(graph, node.input(0))) return;
-    checkup.found(graph, node, "the weight is quantized, the activation \"" + node.input(0) + "\" is float");
+    if (!is(&node, "Conv") || node.input_size() < 2 || !dequantized(graph, input_of(node, 1))) return;
+    if (dequantized(graph, input_of(node, 0))) return;
+    checkup.found(graph, node, "the weight is quantized, the activation \"" + input_of(node, 0) + "\" is float");
   });
 }
 
@@ -105,7 +105,7 @@ void check_quantization_mismatch(Checkup& checkup) {
   const ModelView& model = checkup.model;
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (!is(&node, "DequantizeLinear")) return;
-    const onnx::NodeProto* before = graph.producer(node.input(0));
+    const onnx::NodeProto* before = graph.producer(input_of(node, 0));
     if (!is(before, "QuantizeLinear") || !known(model, graph, node) || !known(model, graph, *before)) return;
     if (same_parameters(model, graph, *before, node)) return;
     Finding& finding =
@@ -118,14 +118,14 @@ void check_requantize(Checkup& checkup) {
   const ModelView& model = checkup.model;
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (!is(&node, "QuantizeLinear")) return;
-    const onnx::NodeProto* before = graph.producer(node.input(0));
+    const onnx::NodeProto* before = graph.producer(input_of(node, 0));
     if (!is(before, "DequantizeLinear") || !known(model, graph, node) || !known(model, graph, *before)) return;
     if (!same_parameters(model, graph, *before, node)) return;
-    const TensorType in = model.type(graph, before->input(0));
-    if (in.dtype != model.type(graph, node.output(0)).dtype) return;
+    const TensorType in = model.type(graph, input_of(*before, 0));
+    if (in.dtype != model.type(graph, output_of(node, 0)).dtype) return;
     Finding& finding = checkup.found(graph, node, "quantizes again what \"" + graph.name_of(*before) + "\" opened up");
     Checkup::costs(finding, {before, &node});
-    finding.mend = [scope = graph.index(), value = node.output(0), source = before->input(0)](Editor& editor) {
+    finding.mend = [scope = graph.index(), value = output_of(node, 0), source = input_of(*before, 0)](Editor& editor) {
       editor.alias(scope, value, source);
     };
   });

@@ -66,7 +66,7 @@ class BakedSizes {
   std::optional<Baked> reshape(const GraphView& graph, const onnx::NodeProto& node) const {
     const auto target = model_.integers(graph, input_of(node, 1));
     const Shape in = model_.type(graph, input_of(node, 0)).shape;
-    const Shape out = model_.type(graph, node.output(0)).shape;
+    const Shape out = model_.type(graph, output_of(node, 0)).shape;
     if (!target || !in.ranked() || !out.ranked() || target->empty()) return std::nullopt;
     const Dim before = in.count();
     const auto symbols = free_symbols(before, all_);
@@ -101,7 +101,7 @@ class BakedSizes {
   // An Expand of a free size to constants.
   std::optional<Baked> expand(const GraphView& graph, const onnx::NodeProto& node) const {
     const auto target = model_.integers(graph, input_of(node, 1));
-    const Shape in = model_.type(graph, node.input(0)).shape;
+    const Shape in = model_.type(graph, input_of(node, 0)).shape;
     if (!target || !in.ranked()) return std::nullopt;
     for (int i = 0; i < in.rank(); ++i) {
       const int at = i + static_cast<int>(target->size()) - in.rank();
@@ -116,7 +116,7 @@ class BakedSizes {
 
   // A recurrent operator whose constant initial state has a batch of its own.
   std::optional<Baked> state(const GraphView& graph, const onnx::NodeProto& node) const {
-    const Shape x = model_.type(graph, node.input(0)).shape;
+    const Shape x = model_.type(graph, input_of(node, 0)).shape;
     if (!x.ranked() || x.rank() != 3 || int_attribute(node, "layout", 0) != 0 || !x[1].is_symbol()) return std::nullopt;
     const std::string symbol = x[1].to_string();
     for (int i : {5, 6}) {
@@ -149,7 +149,7 @@ class BakedSizes {
     const auto at_batch = target[0];
     if (in[0].is_symbol() && first_.count(in[0].to_string()) != 0 && at_batch > 0) {
       const std::string symbol = in[0].to_string();
-      if (restored(model_, graph, node.output(0), symbol, true) || !feeds_output(graph, node.output(0))) {
+      if (restored(model_, graph, output_of(node, 0), symbol, true) || !feeds_output(graph, output_of(node, 0))) {
         return std::nullopt;
       }
       return Baked{true, symbol,
@@ -164,7 +164,7 @@ class BakedSizes {
     for (int i = 2; i < out.rank(); ++i) inner = inner * out[i];
     Dim same(1);
     for (int i = 2; i < in.rank(); ++i) same = same * in[i];
-    if (!(inner == same) || restored(model_, graph, node.output(0), symbol, false)) return std::nullopt;
+    if (!(inner == same) || restored(model_, graph, output_of(node, 0), symbol, false)) return std::nullopt;
     return Baked{
         false, symbol,
         fmt::format("reshapes {} to {}: right only when {} is {}", in.to_string(), out.to_string(), symbol, target[1])};
@@ -195,8 +195,8 @@ class BakedSizes {
       if (all_.count(symbol) == 0) continue;
       return Baked{first_.count(symbol) != 0, symbol,
                    fmt::format("\"{}\" {} and \"{}\" {} meet: right only when {} is {}",
-                               node.input(static_cast<int>(a)), shapes[a].to_string(), node.input(static_cast<int>(b)),
-                               shapes[b].to_string(), symbol, fixed.value())};
+                               input_of(node, static_cast<int>(a)), shapes[a].to_string(),
+                               input_of(node, static_cast<int>(b)), shapes[b].to_string(), symbol, fixed.value())};
     }
     return std::nullopt;
   }

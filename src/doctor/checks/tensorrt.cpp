@@ -188,7 +188,7 @@ void check_zero_points(Checkup& checkup) {
     if (!zero || std::all_of(zero->begin(), zero->end(), [](int64_t v) { return v == 0; })) return;
     const int64_t first = *std::find_if(zero->begin(), zero->end(), [](int64_t v) { return v != 0; });
     // The pair has one fault: told at its start.
-    if (is(&node, "DequantizeLinear") && is(graph.producer(node.input(0)), "QuantizeLinear")) return;
+    if (is(&node, "DequantizeLinear") && is(graph.producer(input_of(node, 0)), "QuantizeLinear")) return;
     checkup.found(graph, node, "its zero point is " + std::to_string(first));
   });
 }

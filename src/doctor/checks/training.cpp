@@ -20,7 +20,7 @@ bool drops_at_random(const ModelView& model, const GraphView& graph, const onnx:
 bool normalises_by_batch(const ModelView& model, const onnx::NodeProto& node) {
   if (model.opset() >= 14) return int_attribute(node, "training_mode", 0) != 0;
   for (int i = 1; i < node.output_size(); ++i) {
-    if (!node.output(i).empty()) return true;
+    if (!output_of(node, i).empty()) return true;
   }
   return false;
 }
@@ -31,7 +31,7 @@ void check_dropout(Checkup& checkup) {
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (!is(&node, "Dropout") || !drops_at_random(checkup.model, graph, node)) return;
     Finding& finding = checkup.found(graph, node, "drops elements at random");
-    finding.mend = [scope = graph.index(), value = node.output(0)](Editor& editor) {
+    finding.mend = [scope = graph.index(), value = output_of(node, 0)](Editor& editor) {
       onnx::NodeProto* dropout = editor.producer(scope, value);
       if (dropout == nullptr) return;
       // Without the third input it is in inference mode; before opset 12 is_test says so.
@@ -49,9 +49,9 @@ void check_batch_norm(Checkup& checkup) {
     if (!is(&node, "BatchNormalization") || !normalises_by_batch(checkup.model, node)) return;
     Finding& finding = checkup.found(graph, node, "normalises by the statistics of the batch that runs");
     for (int i = 1; i < node.output_size(); ++i) {
-      if (!node.output(i).empty() && graph.used(node.output(i))) return;  // somebody wants the statistics
+      if (!output_of(node, i).empty() && graph.used(output_of(node, i))) return;  // somebody wants the statistics
     }
-    finding.mend = [scope = graph.index(), value = node.output(0)](Editor& editor) {
+    finding.mend = [scope = graph.index(), value = output_of(node, 0)](Editor& editor) {
       onnx::NodeProto* norm = editor.producer(scope, value);
       if (norm == nullptr) return;
       editor.drop_attribute(*norm, "training_mode");

@@ -61,7 +61,7 @@ void check_duplicate_weights(Checkup& checkup) {
   for (const auto& graph : checkup.model.graphs()) {
     for (const auto& tensor : graph->proto().initializer()) look(*graph, tensor.name());
     for (const auto& node : graph->proto().node()) {
-      if (is(&node, "Constant") && node.output_size() == 1) look(*graph, node.output(0));
+      if (is(&node, "Constant") && node.output_size() == 1) look(*graph, output_of(node, 0));
     }
   }
 }
