@@ -33,7 +33,7 @@ void free_reads(const onnx::GraphProto& graph, std::vector<std::string>& out) {
 
 }  // namespace
 
-GraphView::GraphView(const onnx::GraphProto& proto, int index, const GraphView* outer, const onnx::NodeProto* owner)
+GraphView::GraphView(const onnx::GraphProto& proto, int index, const GraphView* outer)
     : proto_(proto), index_(index), outer_(outer) {
   for (const auto& info : proto.input()) inputs_.insert(info.name());
   for (const auto& info : proto.output()) outputs_.insert(info.name());
@@ -102,18 +102,25 @@ ModelView::ModelView(const onnx::ModelProto& proto, const std::string& folder) :
     if (entry.domain().empty() || entry.domain() == "ai.onnx") opset_ = entry.version();
   }
   for (const auto& f : proto.functions()) functions_.insert(f.domain() + "::" + f.name());
-  add_graph(proto.graph(), nullptr, nullptr);
+  add_graph(proto.graph(), nullptr);
 }
 
 ModelView::~ModelView() = default;
 
-void ModelView::add_graph(const onnx::GraphProto& graph, const GraphView* outer, const onnx::NodeProto* owner) {
-  graphs_.push_back(std::make_unique<GraphView>(graph, static_cast<int>(graphs_.size()), outer, owner));
+void ModelView::add_graph(const onnx::GraphProto& graph, const GraphView* outer) {
+  graphs_.push_back(std::make_unique<GraphView>(graph, static_cast<int>(graphs_.size()), outer));
   const GraphView* view = graphs_.back().get();
+  std::unordered_set<std::string> own;
+  for (const auto& info : graph.input()) own.insert(info.name());
+  for (const auto& tensor : graph.initializer()) own.insert(tensor.name());
+  for (const auto& node : graph.node()) own.insert(node.output().begin(), node.output().end());
+  for (const std::string& name : own) {
+    if (!names_.insert(name).second) twice_.insert(name);
+  }
   for (const auto& node : graph.node()) {
     for (const auto& a : node.attribute()) {
-      if (a.has_g()) add_graph(a.g(), view, &node);
-      for (const auto& g : a.graphs()) add_graph(g, view, &node);
+      if (a.has_g()) add_graph(a.g(), view);
+      for (const auto& g : a.graphs()) add_graph(g, view);
     }
   }
 }
@@ -197,7 +204,7 @@ void ModelView::import() const {
 const Value* ModelView::inferred(const std::string& name) const {
   import();
   const auto found = cache_->values.find(name);
-  return found == cache_->values.end() ? nullptr : found->second;
+  return found == cache_->values.end() || twice_.count(name) != 0 ? nullptr : found->second;
 }
 
 const std::optional<Error>& ModelView::failure() const {
@@ -228,10 +235,8 @@ TensorType ModelView::type(const GraphView& graph, const std::string& name) cons
     return {};
   };
   for (const GraphView* g = &graph; g != nullptr; g = g->outer()) {
-    if (const onnx::TensorProto* t = g->initializer(name)) {
-      if (const Tensor* tensor = constant(*g, name)) return {tensor->dtype(), Shape(tensor->dims())};
-      static_cast<void>(t);
-    }
+    const Tensor* tensor = g->is_initializer(name) ? constant(*g, name) : nullptr;
+    if (tensor != nullptr) return {tensor->dtype(), Shape(tensor->dims())};
     for (const auto* list : {&g->proto().value_info(), &g->proto().input(), &g->proto().output()}) {
       TensorType type = declared(*list);
       if (type.dtype != DType::UNDEFINED) return type;

@@ -21,7 +21,7 @@ using Nodes = std::vector<const onnx::NodeProto*>;
 // One graph: the main one or a body. Values of the graphs around it are theirs.
 class GraphView {
  public:
-  GraphView(const onnx::GraphProto& proto, int index, const GraphView* outer, const onnx::NodeProto* owner);
+  GraphView(const onnx::GraphProto& proto, int index, const GraphView* outer);
 
   const onnx::GraphProto& proto() const { return proto_; }
   int index() const { return index_; }  // depth-first over the model
@@ -63,7 +63,7 @@ class ModelView {
   const std::vector<std::unique_ptr<GraphView>>& graphs() const { return graphs_; }
   const GraphView& main() const { return *graphs_.front(); }
   int64_t opset() const { return opset_; }
-  // Is it an operator of the default domain, named `op`?
+  // Does the model bring the operator along, as a function of its own?
   bool is_function(const onnx::NodeProto& node) const;
 
   // The data of an initializer or Constant, also behind Identity, here or in a graph around; nullptr when there is
@@ -73,7 +73,7 @@ class ModelView {
   std::optional<double> scalar(const GraphView& graph, const std::string& value) const;
   std::optional<std::vector<int64_t>> integers(const GraphView& graph, const std::string& value) const;
 
-  // The value of that name in the imported graph; nullptr when there is none.
+  // The value of that name in the imported graph; nullptr when there is none or the name is no one value's.
   const Value* inferred(const std::string& name) const;
   // Its type: inferred, else declared; dtype UNDEFINED and unranked when nothing is known.
   TensorType type(const GraphView& graph, const std::string& name) const;
@@ -83,7 +83,7 @@ class ModelView {
   std::unordered_set<std::string> input_symbols(bool first_only) const;
 
  private:
-  void add_graph(const onnx::GraphProto& graph, const GraphView* outer, const onnx::NodeProto* owner);
+  void add_graph(const onnx::GraphProto& graph, const GraphView* outer);
   const Tensor* read(const GraphView& graph, const std::string& value) const;
   void import() const;
 
@@ -93,6 +93,7 @@ class ModelView {
   std::vector<std::unique_ptr<GraphView>> graphs_;
   int64_t opset_ = 0;
   std::unordered_set<std::string> functions_;
+  std::unordered_set<std::string> names_, twice_;  // values by name; sibling bodies may use one twice
   struct Cache;
   std::unique_ptr<Cache> cache_;
 };

@@ -255,11 +255,27 @@ def residual_quantized() -> Net:
     return net
 
 
+def sibling_names() -> Net:
+    """Both branches call a value "z", and only one of the Casts that read them could be taken for a Cast to itself."""
+    net = Net()
+    x = net.input("x", ["N", 4])
+    loud = net.op("Greater", net.op("ReduceMax", x, keepdims=0), net.number(0))
+    branches = {}
+    for name, op, extra in (("then_branch", "Neg", {}), ("else_branch", "Cast", {"to": I64})):
+        nodes = [helper.make_node(op, [x], ["z"], **extra), helper.make_node("Cast", ["z"], [f"{name}_y"], to=1)]
+        if name == "then_branch":
+            nodes[1] = helper.make_node("Relu", ["z"], [f"{name}_y"])
+        branches[name] = helper.make_graph(nodes, name, [], [value(f"{name}_y", ["N", 4])])
+    net.op("If", loud, out="y", **branches)
+    net.output("y", ["N", 4])
+    return net
+
+
 LOOKALIKES = {
     make.__name__: make
     for make in (
         shared_heads, shared_layers, deep, flattened_rows, frames, infinite_mask, truncation, weight_only,
-        residual_quantized,
+        residual_quantized, sibling_names,
     )
 }  # fmt: skip
 
