@@ -95,7 +95,7 @@ class Worker {
     total.context_bytes += context_.memory_bytes();
     total.threads = context_.threads();
     if (!total.outputs.empty()) return;
-    for (const TensorView& view : outputs_) total.outputs.push_back(copy_of(view));
+    for (const TensorView& view : outputs_) total.outputs.push_back(owned_copy(view));
   }
 
  private:

@@ -94,7 +94,7 @@ class Comparison {
     context.run(views_of(fed), views);
     Results results;
     for (size_t i = 0; i < views.size(); ++i) {
-      results.emplace_back(model.program().outputs[i].name, copy_of(views[i]));
+      results.emplace_back(model.program().outputs[i].name, owned_copy(views[i]));
     }
     return results;
   }

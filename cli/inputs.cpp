@@ -9,6 +9,7 @@
 #include "base/small_types.h"
 #include "cli/npy.h"
 #include "compiler/build.h"
+#include "ops/sequence/sequence.h"
 
 namespace deepjit::cli {
 
@@ -128,6 +129,7 @@ void set_element(const Tensor& t, int64_t i, double value) {
 }
 
 Tensor generate(const TensorDesc& desc, const InputSpec& spec) {
+  if (is_collection(desc.dtype)) return Tensor(desc.dtype, {0});
   Tensor t(desc.dtype, desc.dims);
   Random random(spec.seed);
   for (int64_t i = 0; i < t.count(); ++i) {
@@ -240,13 +242,18 @@ std::vector<Tensor> make_inputs(const Program& program, const std::vector<InputS
     const auto spec = std::find_if(specs.begin(), specs.end(), [&](const InputSpec& s) { return s.name == names[i]; });
     if (spec == specs.end()) {
       const bool has_default = program.inputs[i].default_value.defined();
-      if (!fill && !has_default) {
+      if (!fill && !has_default && !is_collection(descs[i].dtype)) {
         throw Error(Code::INPUT_NAME, "input \"" + names[i] + "\" is missing",
                     "add -i " + names[i] + "=FILE.npy, or -i " + names[i] + "=random:1");
       }
       InputSpec random;
       random.seed = i;
       tensors.push_back(has_default ? Tensor() : generate(descs[i], random));
+    } else if (is_collection(descs[i].dtype)) {
+      throw Error(Code::ARGUMENT,
+                  "input \"" + names[i] + "\" is a " + std::string(dtype_name(descs[i].dtype)) +
+                      ", the command line feeds it empty only",
+                  "leave it out, or use the Python or C++ interface");
     } else if (spec->kind == InputSpec::Kind::FILE) {
       tensors.push_back(convert_for(spec->tensor, descs[i].dtype));
     } else {

@@ -42,27 +42,64 @@ std::string file_name(const std::string& output, std::set<std::string>& taken) {
   return unique + ".npy";
 }
 
-Json describe(const std::string& name, const TensorView& view, const std::string& file) {
+// Where outputs go: files in a folder, each with a name of its own.
+class Files {
+ public:
+  explicit Files(const std::string& folder) : folder_(folder) {}
+  // Writes the tensor and returns its path; "" without a folder.
+  std::string write(const std::string& name, const TensorView& view) {
+    if (folder_.empty()) return "";
+    std::string file = (std::filesystem::path(folder_) / file_name(name, taken_)).string();
+    write_npy(file, view);
+    return file;
+  }
+
+ private:
+  std::string folder_;
+  std::set<std::string> taken_;
+};
+
+std::string element_name(const std::string& name, int64_t i) { return name + "." + std::to_string(i); }
+
+bool has_numbers(const TensorView& view) { return view.dtype != DType::STRING && view.count() > 0; }
+
+Json describe(const std::string& name, const TensorView& view, Files& files) {
   Json output = {{"name", name}, {"dtype", dtype_name(view.dtype)}, {"shape", Json::array()}};
   for (int64_t d : view.dims) output["shape"].push_back(d);
-  if (view.dtype != DType::STRING && view.count() > 0) {
+  if (is_collection(view.dtype)) {
+    output["elements"] = Json::array();
+    for (int64_t i = 0; i < view.count(); ++i) {
+      output["elements"].push_back(describe(element_name(name, i), view.as<Tensor>()[i].view(), files));
+    }
+    return output;
+  }
+  if (has_numbers(view)) {
     const Summary s = summarize(view);
     output["min"] = s.min;
     output["max"] = s.max;
     output["mean"] = s.mean;
     output["not_finite"] = s.not_finite;
   }
+  const std::string file = files.write(name, view);
   output["file"] = file.empty() ? Json(nullptr) : Json(file);
   return output;
 }
 
-void print_output(const std::string& name, const TensorView& view, const std::string& file) {
+void print_output(const std::string& name, const TensorView& view, Files& files) {
   std::string text = fmt::format("{}: {}{}", name, dtype_name(view.dtype), view.dims.to_string());
-  if (view.dtype != DType::STRING && view.count() > 0) {
+  if (is_collection(view.dtype)) {
+    fmt::print("{}\n", text);
+    for (int64_t i = 0; i < view.count(); ++i) {
+      print_output(element_name(name, i), view.as<Tensor>()[i].view(), files);
+    }
+    return;
+  }
+  if (has_numbers(view)) {
     const Summary s = summarize(view);
     text += fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", s.min, s.max, s.mean);
     if (s.not_finite > 0) text += fmt::format("  {} of {} not finite", s.not_finite, view.count());
   }
+  const std::string file = files.write(name, view);
   if (!file.empty()) text += "  -> " + file;
   fmt::print("{}\n", text);
 }
@@ -84,19 +121,14 @@ int RunVerb::run() const {
   context.run(views_of(fed), outputs);
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   if (!folder.empty()) make_folder(folder);
-  std::set<std::string> taken;
+  Files files(folder);
   Json described = Json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = loaded.program().outputs[i].name;
-    std::string file;
-    if (!folder.empty()) {
-      file = (std::filesystem::path(folder) / file_name(name, taken)).string();
-      write_npy(file, outputs[i]);
-    }
     if (json) {
-      described.push_back(describe(name, outputs[i], file));
+      described.push_back(describe(name, outputs[i], files));
     } else {
-      print_output(name, outputs[i], file);
+      print_output(name, outputs[i], files);
     }
   }
   if (json) {

@@ -15,10 +15,20 @@ bool same_elements(const TensorView& a, const TensorView& b) {
   return a.count() == 0 || std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0;
 }
 
+// The worst of the elements of two sequences or optionals of one length.
+double elements_error(const TensorView& actual, const TensorView& expected) {
+  double worst = 0;
+  for (int64_t i = 0; i < actual.count(); ++i) {
+    worst = std::max(worst, relative_error(actual.as<Tensor>()[i].view(), expected.as<Tensor>()[i].view()));
+  }
+  return worst;
+}
+
 }  // namespace
 
 double relative_error(const TensorView& actual, const TensorView& expected) {
   if (!(actual.desc() == expected.desc())) return kDifferent;
+  if (is_collection(actual.dtype)) return elements_error(actual, expected);
   if (!is_float(actual.dtype)) return same_elements(actual, expected) ? 0 : kDifferent;
   const std::vector<double> a = to_f64(actual);
   const std::vector<double> e = to_f64(expected);
@@ -52,16 +62,6 @@ Summary summarize(const TensorView& view) {
   }
   if (finite > 0) s.mean = sum / static_cast<double>(finite);
   return s;
-}
-
-Tensor copy_of(const TensorView& view) {
-  Tensor t(view.dtype, view.dims);
-  if (view.dtype == DType::STRING) {
-    std::copy_n(view.as<std::string>(), view.count(), t.as<std::string>());
-  } else if (view.count() > 0) {
-    std::memcpy(t.as<char>(), view.data, static_cast<size_t>(view.bytes()));
-  }
-  return t;
 }
 
 std::vector<double> percentiles(std::vector<double>& samples, const std::vector<double>& at) {

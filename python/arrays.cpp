@@ -68,6 +68,7 @@ std::string take_python_error() {
 // Borrowed np.dtype of an element type, kept for ever; nullptr when ml_dtypes is not installed.
 PyArray_Descr* descriptor(DataType dtype) {
   static std::array<PyArray_Descr*, 32> known{};
+  if (static_cast<size_t>(dtype) >= known.size()) return nullptr;  // sequences and optionals
   PyArray_Descr*& slot = known.at(static_cast<size_t>(dtype));
   if (slot != nullptr) return slot;
   for (const TypePair& pair : kTypes) {
@@ -103,7 +104,7 @@ DataType element_type(PyArrayObject* array) {
 std::string type_text(PyArrayObject* array) { return nb::str(nb::handle((PyObject*)PyArray_DESCR(array))).c_str(); }
 
 // New reference to a NumPy array over `value`, which is the same memory where that is possible.
-nb::object as_array(nb::handle value, const std::string& name) {
+nb::object as_array(nb::handle value, const std::string& what) {
   if (PyArray_Check(value.ptr())) return nb::borrow(value);
   PyObject* made = nullptr;
   if (PyObject_HasAttrString(value.ptr(), "__dlpack__")) {
@@ -113,7 +114,7 @@ nb::object as_array(nb::handle value, const std::string& name) {
     made = PyArray_FromAny(value.ptr(), nullptr, 0, 0, 0, nullptr);
   }
   if (made == nullptr) {
-    throw Error(kInputDtype, "input \"" + name + "\" cannot be taken as a NumPy array: " + take_python_error(),
+    throw Error(kInputDtype, what + " cannot be taken as a NumPy array: " + take_python_error(),
                 "pass a NumPy array or a DLPack tensor in host memory");
   }
   return nb::steal(made);
@@ -143,26 +144,26 @@ nb::object with_clean_bytes(const nb::object& array, DataType dtype) {
   return copy;
 }
 
-std::string utf8(PyObject* item, const std::string& name) {
+std::string utf8(PyObject* item, const std::string& what) {
   Py_ssize_t size = 0;
   if (PyBytes_Check(item)) return {PyBytes_AS_STRING(item), static_cast<size_t>(PyBytes_GET_SIZE(item))};
   const char* text = PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, &size) : nullptr;
   if (text == nullptr) {
     PyErr_Clear();
-    throw Error(kInputDtype, "input \"" + name + "\": an element is not a string");
+    throw Error(kInputDtype, what + ": an element is not a string");
   }
   return {text, static_cast<size_t>(size)};
 }
 
-std::unique_ptr<std::vector<std::string>> to_strings(const nb::object& array, const std::string& name) {
+std::unique_ptr<std::vector<std::string>> to_strings(const nb::object& array, const std::string& what) {
   auto* source = reinterpret_cast<PyArrayObject*>(array.ptr());
   const nb::object objects =
       nb::steal(PyArray_FromArray(source, PyArray_DescrFromType(NPY_OBJECT), NPY_ARRAY_CARRAY_RO));
-  if (!objects.is_valid()) throw Error(kInputDtype, "input \"" + name + "\": " + take_python_error());
+  if (!objects.is_valid()) throw Error(kInputDtype, what + ": " + take_python_error());
   auto* dense = reinterpret_cast<PyArrayObject*>(objects.ptr());
   auto* items = static_cast<PyObject**>(PyArray_DATA(dense));
   auto strings = std::make_unique<std::vector<std::string>>();
-  for (npy_intp i = 0; i < PyArray_SIZE(dense); ++i) strings->push_back(utf8(items[i], name));
+  for (npy_intp i = 0; i < PyArray_SIZE(dense); ++i) strings->push_back(utf8(items[i], what));
   if (strings->empty()) strings->reserve(1);  // data() must not be null
   return strings;
 }
@@ -174,33 +175,60 @@ const TensorInfo* find_info(const Engine& engine, const std::string& name) {
   return nullptr;
 }
 
+// One array of the type that `info` says; `what` names it in errors.
+void fill_array(Feeds& feeds, const TensorInfo& info, const std::string& what, nb::handle value, Input& input) {
+  nb::object array = as_array(value, what);
+  auto* numpy = reinterpret_cast<PyArrayObject*>(array.ptr());
+  input.dtype = element_type(numpy);
+  const bool strings = info.dtype == DataType::STRING;
+  const bool usable = input.dtype != DataType::UNDEFINED && (strings || input.dtype != DataType::STRING);
+  if (!usable || (!strings && !PyArray_ISNOTSWAPPED(numpy))) {
+    throw Error(kInputDtype, what + ": expected " + data_type_name(info.dtype) + ", got " + type_text(numpy) +
+                                 (usable ? " in another byte order" : ""));
+  }
+  const int rank = PyArray_NDIM(numpy);
+  if (rank > 16) throw Error(kInputShape, what + " has rank " + std::to_string(rank));
+  input.shape.assign(PyArray_DIMS(numpy), PyArray_DIMS(numpy) + rank);
+  if (strings && input.dtype == DataType::STRING) {
+    feeds.strings.push_back(to_strings(array, what));
+    input.data = feeds.strings.back()->data();
+    return;
+  }
+  array = packed_mask(input.dtype) != 0 ? with_clean_bytes(array, input.dtype) : as_dense(array);
+  input.data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr()));
+  feeds.owners.push_back(std::move(array));
+}
+
+void fill(Feeds& feeds, const TensorInfo& info, const std::string& what, nb::handle value, Input& input) {
+  if (info.element.empty()) return fill_array(feeds, info, what, value, input);
+  const bool sequence = info.dtype == DataType::SEQUENCE;
+  if (sequence && !PyList_Check(value.ptr()) && !PyTuple_Check(value.ptr())) {
+    throw Error(kInputDtype, what + ": expected a list of arrays", "pass a list or a tuple for a sequence");
+  }
+  std::vector<nb::object> items;
+  if (sequence) {
+    for (nb::handle item : value) items.push_back(nb::borrow(item));
+  } else if (!value.is_none()) {
+    items.push_back(nb::borrow(value));
+  }
+  std::vector<Input>& elements = feeds.elements.emplace_back(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    fill(feeds, info.element[0], what + ", element " + std::to_string(i), items[i], elements[i]);
+  }
+  input.dtype = info.dtype;
+  input.shape = {static_cast<int64_t>(items.size())};
+  input.data = elements.data();
+}
+
 void add(Feeds& feeds, const Engine& engine, nb::handle key, nb::handle value) {
   if (!PyUnicode_Check(key.ptr())) throw Error(kInputName, "an input's name is not a string");
   Input input;
   input.name = nb::cast<std::string>(key);
-  nb::object array = as_array(value, input.name);
-  auto* numpy = reinterpret_cast<PyArrayObject*>(array.ptr());
-  input.dtype = element_type(numpy);
-  const TensorInfo* info = find_info(engine, input.name);
-  const bool strings = info != nullptr && info->dtype == DataType::STRING;
-  const bool usable = input.dtype != DataType::UNDEFINED && (strings || input.dtype != DataType::STRING);
-  if (info != nullptr && (!usable || (!strings && !PyArray_ISNOTSWAPPED(numpy)))) {
-    throw Error(kInputDtype, "input \"" + input.name + "\": expected " + data_type_name(info->dtype) + ", got " +
-                                 type_text(numpy) + (usable ? " in another byte order" : ""));
-  }
-  const int rank = PyArray_NDIM(numpy);
-  if (rank > 16) throw Error(kInputShape, "input \"" + input.name + "\" has rank " + std::to_string(rank));
-  input.shape.assign(PyArray_DIMS(numpy), PyArray_DIMS(numpy) + rank);
-  if (info == nullptr) {
+  if (const TensorInfo* info = find_info(engine, input.name)) {
+    fill(feeds, *info, "input \"" + input.name + "\"", value, input);
+  } else {
     input.dtype = DataType::UINT8;  // the name is refused before anything else is looked at
     input.data = &feeds;
-  } else if (strings && input.dtype == DataType::STRING) {
-    feeds.strings.push_back(to_strings(array, input.name));
-    input.data = feeds.strings.back()->data();
-  } else {
-    array = packed_mask(input.dtype) != 0 ? with_clean_bytes(array, input.dtype) : as_dense(array);
-    input.data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr()));
-    feeds.owners.push_back(std::move(array));
   }
   feeds.inputs.push_back(std::move(input));
 }
@@ -251,6 +279,8 @@ void to_python_packed(const Output& output) {
   for (size_t i = 0; i < count; ++i) bytes[i] &= static_cast<uint8_t>(mask);
 }
 
+namespace {
+
 nb::object string_array(const Output& output) {
   void* data = nullptr;
   nb::object array = new_array(DataType::STRING, output.shape, &data);
@@ -265,6 +295,27 @@ nb::object string_array(const Output& output) {
     Py_XDECREF(before);
   }
   return array;
+}
+
+nb::object copied_array(const Output& output) {
+  void* data = nullptr;
+  nb::object array = new_array(output.dtype, output.shape, &data);
+  auto* numpy = reinterpret_cast<PyArrayObject*>(array.ptr());
+  if (PyArray_NBYTES(numpy) > 0) std::memcpy(data, output.data, static_cast<size_t>(PyArray_NBYTES(numpy)));
+  to_python_packed({"", output.dtype, output.shape, data});
+  return array;
+}
+
+}  // namespace
+
+nb::object to_python(const Output& output) {
+  if (output.dtype == DataType::STRING) return string_array(output);
+  const auto* elements = static_cast<const Output*>(output.data);
+  if (output.dtype == DataType::OPTIONAL) return output.shape[0] == 0 ? nb::none() : to_python(elements[0]);
+  if (output.dtype != DataType::SEQUENCE) return copied_array(output);
+  nb::list list;
+  for (int64_t i = 0; i < output.shape[0]; ++i) list.append(to_python(elements[i]));
+  return list;
 }
 
 nb::object dtype_object(DataType dtype) {

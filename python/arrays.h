@@ -3,7 +3,9 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>  // in every file that casts one: two kinds of cast must not meet
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,9 +24,11 @@ struct Feeds {
   std::vector<Input> inputs;
   std::vector<nb::object> owners;
   std::vector<std::unique_ptr<std::vector<std::string>>> strings;
+  std::deque<std::vector<Input>> elements;  // of sequences and optionals
 };
 
-// `feeds` maps names to NumPy arrays, DLPack objects, or anything np.asarray takes. Errors: INPUT_NAME, INPUT_DTYPE.
+// `feeds` maps names to NumPy arrays, DLPack objects, or anything np.asarray takes; a list or tuple of these for a
+// sequence; None for an empty optional. Errors: INPUT_NAME, INPUT_DTYPE.
 Feeds gather(nb::handle feeds, const Engine& engine);
 
 // A fresh array of this type; `data` receives its memory.
@@ -33,8 +37,9 @@ nb::object new_array(DataType dtype, std::span<const int64_t> shape, void** data
 // Brings elements of fewer than eight bits to the form ml_dtypes gives them: the rest of the byte is zero.
 void to_python_packed(const Output& output);
 
-// An array of str objects from an output of strings.
-nb::object string_array(const Output& output);
+// A fresh object for an output that no array was placed for: an array of str objects, a list for a sequence, None for
+// an empty optional.
+nb::object to_python(const Output& output);
 
 // np.dtype of an element type; its name when the package ml_dtypes is needed and not installed.
 nb::object dtype_object(DataType dtype);

@@ -2,7 +2,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
@@ -76,7 +75,7 @@ nb::dict PyContext::run(nb::handle mapping) {
   nb::dict result;
   for (size_t i = 0; i < infos.size(); ++i) {
     to_python_packed((*outputs)[i]);
-    if (!arrays[i].is_valid()) arrays[i] = string_array((*outputs)[i]);
+    if (!arrays[i].is_valid()) arrays[i] = to_python((*outputs)[i]);
     result[infos[i].name.c_str()] = std::move(arrays[i]);
   }
   return result;
@@ -125,11 +124,14 @@ nb::object range_of(const TensorInfo& info) {
   return nb::make_tuple(to_tuple(info.range.min), to_tuple(info.range.opt), to_tuple(info.range.max));
 }
 
-std::string repr_of(const TensorInfo& info) {
-  std::string text = "<" + info.name + ": " + data_type_name(info.dtype) + "[";
+std::string type_text(const TensorInfo& info) {
+  std::string text = data_type_name(info.dtype) + "[";
   for (size_t i = 0; i < info.shape.size(); ++i) text += (i ? ", " : "") + info.shape[i].text;
-  return text + (info.ranked ? "]>" : "*]>");
+  text += info.ranked ? "]" : "*]";
+  return info.element.empty() ? text : text + "(" + type_text(info.element[0]) + ")";
 }
+
+std::string repr_of(const TensorInfo& info) { return "<" + info.name + ": " + type_text(info) + ">"; }
 
 nb::dict report_of(const Engine& engine) {
   const BuildReport& report = engine.report();
@@ -280,13 +282,18 @@ void save(const PyEngine& self, nb::handle where) {
 }
 
 void bind_tensor_info(nb::module_& m) {
-  nb::class_<TensorInfo>(m, "TensorInfo", "One input or output: name, dtype, shape, optional, range.")
+  nb::class_<TensorInfo>(m, "TensorInfo", "One input or output: name, dtype, shape, optional, range, element.")
       .def_ro("name", &TensorInfo::name)
       .def_prop_ro(
-          "dtype", [](const TensorInfo& self) { return dtype_object(self.dtype); }, "np.dtype")
+          "dtype", [](const TensorInfo& self) { return dtype_object(self.dtype); },
+          "np.dtype; \"sequence\" or \"optional\" where it is one.")
       .def_prop_ro("shape", &shape_of, "Tuple of int (constant) and str (symbolic); None when the rank is open.")
       .def_ro("optional", &TensorInfo::optional, "True when the input has a default value.")
       .def_prop_ro("range", &range_of, "(min, opt, max) shapes, or None.")
+      .def_prop_ro(
+          "element",
+          [](const TensorInfo& self) { return self.element.empty() ? nb::none() : nb::cast(self.element[0]); },
+          "TensorInfo of what a sequence or optional holds; None for a tensor.")
       .def("__repr__", &repr_of);
 }
 
@@ -317,7 +324,8 @@ void bind_context(nb::module_& m) {
   nb::class_<PyContext>(m, "Context", "Runs an engine; for one thread at a time. Made by Engine.create_context().")
       .def("run", &PyContext::run, "inputs"_a.none(),
            "Runs once. inputs: dict of name to array (NumPy, DLPack, or what np.asarray takes). Returns a dict of\n"
-           "name to fresh NumPy array. Raises deepjit.Error 5xx for bad inputs, 801 when another thread runs it.")
+           "name to fresh NumPy array. Sequences are lists; an empty optional is None. Raises deepjit.Error 5xx for\n"
+           "bad inputs, 801 when another thread runs it.")
       .def_prop_ro(
           "memory_bytes", [](const PyContext& self) { return self.context.memory_bytes(); },
           "Bytes held for intermediate values and outputs.")

@@ -60,6 +60,7 @@ VENDOR = [
     (["cudnn*.h"], ["src/kernels/cudnn", "src/device/cuda"]),
     (["dnnl*", "oneapi/dnnl/*"], ["src/kernels/onednn"]),
     (["llvm/*", "llvm-c/*"], ["src/kernels/llvm", "src/codegen/emit_llvm"]),
+    (["re2/*"], ["src/ops/text"]),
     (["google/protobuf/*", "*.pb.h", "onnx/*"], ["src/import/onnx", "src/doctor"]),
     (["NvInfer*.h"], ["integrations/tensorrt"]),
     (["onnxruntime*.h"], ["integrations/onnxruntime"]),

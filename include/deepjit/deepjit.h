@@ -19,8 +19,10 @@ extern "C" {
 typedef int32_t deepjit_status;
 #define DEEPJIT_OK 0
 
-/* Element types, numbered as ONNX's TensorProto.DataType. Types of fewer than eight bits take one byte an
- * element; elements of STRING are char pointers. */
+/* Element types, numbered as ONNX's TensorProto.DataType. Types of fewer than eight bits take one byte an element;
+ * elements of STRING are char pointers. A value may also be a SEQUENCE of n tensors, of shape {n}, or an OPTIONAL
+ * tensor or sequence, of shape {0} when it is empty and {1} otherwise: their elements are deepjit_tensor structs, whose
+ * names may be NULL. */
 typedef enum deepjit_dtype {
   DEEPJIT_UNDEFINED = 0,
   DEEPJIT_FLOAT32 = 1,
@@ -46,7 +48,9 @@ typedef enum deepjit_dtype {
   DEEPJIT_FLOAT4E2M1 = 23,
   DEEPJIT_FLOAT8E8M0 = 24,
   DEEPJIT_UINT2 = 25,
-  DEEPJIT_INT2 = 26
+  DEEPJIT_INT2 = 26,
+  DEEPJIT_SEQUENCE = 100,
+  DEEPJIT_OPTIONAL = 101
 } deepjit_dtype;
 
 typedef struct deepjit_engine deepjit_engine;
@@ -118,11 +122,12 @@ void deepjit_engine_free(deepjit_engine* engine);
 
 typedef struct deepjit_tensor_info {
   const char* name;
-  int32_t dtype;                /* deepjit_dtype */
-  int32_t rank;                 /* -1: not known before a run */
-  const int64_t* dims;          /* -1 where a dimension is not constant */
-  const char* const* dim_names; /* "3", "N", "(H-1)//2+1" */
-  int32_t optional;             /* 1: an input that may be left out */
+  int32_t dtype;                             /* deepjit_dtype */
+  int32_t rank;                              /* -1: not known before a run */
+  const int64_t* dims;                       /* -1 where a dimension is not constant */
+  const char* const* dim_names;              /* "3", "N", "(H-1)//2+1" */
+  int32_t optional;                          /* 1: an input that may be left out */
+  const struct deepjit_tensor_info* element; /* what a SEQUENCE or OPTIONAL holds, else NULL */
 } deepjit_tensor_info;
 
 size_t deepjit_engine_input_count(const deepjit_engine* engine);
@@ -142,7 +147,8 @@ typedef struct deepjit_tensor {
   const void* data;
 } deepjit_tensor;
 
-/* Gives memory for output `index`, at least 16-byte aligned; NULL leaves it to the context. Not for STRING. */
+/* Gives memory for output `index`, at least 16-byte aligned; NULL leaves it to the context. Not called
+ * for STRING, SEQUENCE and OPTIONAL. */
 typedef void* (*deepjit_allocate)(size_t index, int32_t dtype, int32_t rank, const int64_t* shape, size_t bytes,
                                   void* user);
 

@@ -25,7 +25,9 @@ namespace deepjit {
 inline namespace v1 {
 
 // Element types, numbered as ONNX's TensorProto.DataType. Types of fewer than eight bits take one byte an element;
-// floats of 16 bits or fewer are raw bits; STRING elements are std::string objects.
+// floats of 16 bits or fewer are raw bits; STRING elements are std::string objects. A value may also be a SEQUENCE of n
+// tensors, of shape {n}, or an OPTIONAL tensor or sequence, of shape {0} when it is empty and {1} otherwise: their
+// elements are Input objects in an Input and Output objects in an Output, whose names say nothing.
 enum class DataType : int32_t {
   UNDEFINED = 0,
   FLOAT32 = 1,
@@ -52,11 +54,13 @@ enum class DataType : int32_t {
   FLOAT8E8M0 = 24,
   UINT2 = 25,
   INT2 = 26,
+  SEQUENCE = 100,
+  OPTIONAL = 101,
 };
 
 // "float32", "int4", "float8e4m3fn", ...
 std::string data_type_name(DataType dtype);
-// Bytes of one element; 0 for STRING and UNDEFINED.
+// Bytes of one element; 0 for STRING, SEQUENCE, OPTIONAL and UNDEFINED.
 size_t data_type_size(DataType dtype);
 
 // A failure. what() is "error[E203 SHAPE_MISMATCH]: message", and "hint: ..." on a second line when there is a hint.
@@ -99,6 +103,7 @@ struct TensorInfo {
   bool optional = false;   // an input with a default value
   bool has_range = false;  // an input built with a range
   ShapeRange range;
+  std::vector<TensorInfo> element;  // of a SEQUENCE or OPTIONAL: one entry, what it holds
 };
 
 // A tensor to run on. `data` is read during run() only.
@@ -118,7 +123,8 @@ struct Output {
 };
 
 // Gives memory for output number `index` (order of Engine::outputs()): at least 16-byte aligned, of
-// product(shape) * data_type_size(dtype) bytes; nullptr leaves it to the context. Never called for STRING outputs.
+// product(shape) * data_type_size(dtype) bytes; nullptr leaves it to the context. Never called for outputs of STRING,
+// SEQUENCE and OPTIONAL.
 using OutputAllocator = std::function<void*(size_t index, DataType dtype, std::span<const int64_t> shape)>;
 
 struct BuildOptions {
@@ -177,7 +183,8 @@ struct StepInfo {
 
 class Engine;
 
-// Runs an engine. After the first run at a shape, a run at that shape allocates no memory of its own.
+// Runs an engine. After the first run at a shape, a run at that shape allocates no memory of its own, unless values are
+// strings, sequences or optionals.
 class Context {
  public:
   Context(Context&&) noexcept;

@@ -8,9 +8,9 @@
 #include <new>
 #include <optional>
 
-#include "deepjit/deepjit.h"
-#include "deepjit/deepjit.hpp"
+#include "api/c_tensors.h"
 
+using namespace deepjit::c_api;  // NOLINT: this file is its C face
 using deepjit::DataType;
 using deepjit::Error;
 
@@ -19,7 +19,6 @@ namespace {
 constexpr int kHostOom = 601;
 constexpr int kConcurrentUse = 801;
 constexpr int kState = 803;
-constexpr int kArgument = 804;
 constexpr int kInternal = 900;
 
 thread_local std::optional<Error> last_error;
@@ -55,41 +54,6 @@ deepjit_status status_of(F&& body) noexcept {
   }
 }
 
-void require(const void* pointer, const char* what) {
-  if (pointer == nullptr) throw Error(kArgument, std::string(what) + " is NULL");
-}
-
-std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
-
-// The C view of a list of TensorInfo, kept by the engine's handle.
-struct InfoTable {
-  explicit InfoTable(const std::vector<deepjit::TensorInfo>& list) : infos(list) {
-    dims.resize(infos.size());
-    names.resize(infos.size());
-    for (size_t i = 0; i < infos.size(); ++i) {
-      for (const deepjit::Dimension& d : infos[i].shape) {
-        dims[i].push_back(d.value);
-        names[i].push_back(d.text.c_str());
-      }
-    }
-  }
-  void get(size_t i, deepjit_tensor_info* out) const {
-    require(out, "info");
-    if (i >= infos.size()) throw Error(kArgument, "there is no tensor number " + std::to_string(i));
-    const deepjit::TensorInfo& info = infos[i];
-    *out = {info.name.c_str(),
-            static_cast<int32_t>(info.dtype),
-            info.ranked ? static_cast<int32_t>(info.shape.size()) : -1,
-            dims[i].data(),
-            names[i].data(),
-            info.optional ? 1 : 0};
-  }
-
-  const std::vector<deepjit::TensorInfo>& infos;
-  std::vector<std::vector<int64_t>> dims;
-  std::vector<std::vector<const char*>> names;
-};
-
 }  // namespace
 
 struct deepjit_engine {
@@ -106,10 +70,8 @@ struct deepjit_context {
   explicit deepjit_context(deepjit::Context c) : context(std::move(c)) {}
 
   deepjit::Context context;
-  std::vector<deepjit::Input> inputs;
-  std::vector<std::vector<std::string>> input_strings;
-  std::vector<std::vector<const char*>> output_strings;
-  const std::vector<deepjit::Output>* outputs = nullptr;  // of the last run, when it succeeded
+  std::vector<COutput> outputs;  // of the last run, when it succeeded
+  bool finished = false;
   std::atomic<bool> running{false};
 };
 
@@ -204,52 +166,17 @@ class Turn {
   std::atomic<bool>& flag_;
 };
 
-size_t element_count(const deepjit_tensor& tensor) {
-  size_t count = 1;
-  for (int32_t i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] < 0 || __builtin_mul_overflow(count, static_cast<size_t>(tensor.shape[i]), &count)) {
-      throw Error(kArgument, "the shape of an input is not valid");
-    }
-  }
-  return count;
-}
-
-void take_input(deepjit_context& context, const deepjit_tensor& tensor, deepjit::Input& input) {
-  require(tensor.name, "the name of an input");
-  if (tensor.rank < 0) throw Error(kArgument, "the rank of an input is negative");
-  if (tensor.rank > 0) require(tensor.shape, "the shape of an input");
-  input.name = tensor.name;
-  input.dtype = static_cast<DataType>(tensor.dtype);
-  input.shape.assign(tensor.shape, tensor.shape + tensor.rank);
-  input.data = tensor.data;
-  if (input.dtype != DataType::STRING) return;
-  const size_t count = element_count(tensor);
-  if (count > 0) require(tensor.data, "the data of an input");
-  const auto* texts = static_cast<const char* const*>(tensor.data);
-  std::vector<std::string>& strings = context.input_strings.emplace_back();
-  for (size_t i = 0; i < count; ++i) strings.push_back(text_or(texts[i], ""));
-  input.data = strings.data();
-}
-
 void run(deepjit_context* context, const deepjit_tensor* inputs, size_t count, const deepjit::OutputAllocator& place) {
   require(context, "context");
   if (count > 0) require(inputs, "inputs");
   const Turn turn(context->running);
-  context->outputs = nullptr;
-  context->inputs.resize(count);
-  context->input_strings.clear();
-  for (size_t i = 0; i < count; ++i) take_input(*context, inputs[i], context->inputs[i]);
-  const std::vector<deepjit::Output>& outputs = context->context.run(context->inputs, place);
-  context->output_strings.resize(outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].dtype != DataType::STRING) continue;
-    size_t elements = 1;
-    for (int64_t d : outputs[i].shape) elements *= static_cast<size_t>(d);
-    const auto* strings = static_cast<const std::string*>(outputs[i].data);
-    context->output_strings[i].clear();
-    for (size_t k = 0; k < elements; ++k) context->output_strings[i].push_back(strings[k].c_str());
-  }
-  context->outputs = &outputs;
+  context->outputs.clear();
+  context->finished = false;
+  const CInputs taken(inputs, count);
+  const std::vector<deepjit::Output>& outputs = context->context.run(taken.inputs(), place);
+  context->outputs.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) context->outputs[i].take(outputs[i]);
+  context->finished = true;
 }
 
 }  // namespace
@@ -312,8 +239,8 @@ deepjit_status deepjit_engine_save(const deepjit_engine* engine, const char* pat
 
 void deepjit_engine_free(deepjit_engine* engine) { delete engine; }
 
-size_t deepjit_engine_input_count(const deepjit_engine* engine) { return engine ? engine->inputs.infos.size() : 0; }
-size_t deepjit_engine_output_count(const deepjit_engine* engine) { return engine ? engine->outputs.infos.size() : 0; }
+size_t deepjit_engine_input_count(const deepjit_engine* engine) { return engine ? engine->inputs.size() : 0; }
+size_t deepjit_engine_output_count(const deepjit_engine* engine) { return engine ? engine->outputs.size() : 0; }
 
 deepjit_status deepjit_engine_input(const deepjit_engine* engine, size_t index, deepjit_tensor_info* info) {
   return status_of([&] {
@@ -364,13 +291,9 @@ deepjit_status deepjit_context_output(const deepjit_context* context, size_t ind
   return status_of([&] {
     require(context, "context");
     require(output, "output");
-    if (context->outputs == nullptr) throw Error(kState, "this context has no finished run");
-    if (index >= context->outputs->size()) throw Error(kArgument, "there is no output number " + std::to_string(index));
-    const deepjit::Output& from = (*context->outputs)[index];
-    const bool strings = from.dtype == DataType::STRING;
-    *output = {from.name.c_str(), static_cast<int32_t>(from.dtype), static_cast<int32_t>(from.shape.size()),
-               from.shape.data(),
-               strings ? static_cast<const void*>(context->output_strings[index].data()) : from.data};
+    if (!context->finished) throw Error(kState, "this context has no finished run");
+    if (index >= context->outputs.size()) throw Error(kArgument, "there is no output number " + std::to_string(index));
+    *output = context->outputs[index].tensor();
   });
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "api/impl.h"
+#include "api/values.h"
 
 #ifndef DEEPJIT_VERSION
 #define DEEPJIT_VERSION "0.0.0"
@@ -15,15 +16,19 @@ inline namespace v1 {
 
 namespace {
 
-TensorInfo tensor_info(const Program& program, const std::string& name, int32_t buffer) {
-  const TensorType& type = program.buffers[static_cast<size_t>(buffer)].type;
+TensorInfo tensor_info(const std::string& name, const TensorType& type) {
   TensorInfo info;
   info.name = name;
   info.dtype = static_cast<DataType>(type.dtype);
   info.ranked = type.shape.ranked();
+  if (type.element != nullptr) info.element.push_back(tensor_info("", *type.element));
   if (!info.ranked) return info;
   for (const Dim& dim : type.shape.dims()) info.shape.push_back({dim.as_const().value_or(-1), dim.to_string()});
   return info;
+}
+
+const TensorType& type_of(const Program& program, int32_t buffer) {
+  return program.buffers[static_cast<size_t>(buffer)].type;
 }
 
 ShapeRange to_public(const internal::ShapeRange& range) {
@@ -55,19 +60,19 @@ Engine::Impl::Impl(Program program, std::shared_ptr<const void> keep_alive, int 
       threads(threads_wanted) {
   const Program& p = engine->program();
   for (const ProgramInput& input : p.inputs) {
-    TensorInfo info = tensor_info(p, input.name, input.buffer);
+    TensorInfo info = tensor_info(input.name, type_of(p, input.buffer));
     info.optional = input.default_value.defined();
     info.has_range = input.has_range;
     if (input.has_range) info.range = to_public(input.range);
     inputs.push_back(std::move(info));
   }
-  for (const ProgramOutput& output : p.outputs) outputs.push_back(tensor_info(p, output.name, output.buffer));
+  for (const ProgramOutput& output : p.outputs) outputs.push_back(tensor_info(output.name, type_of(p, output.buffer)));
 }
 
 struct Context::Impl {
   Impl(std::shared_ptr<const Engine::Impl> e, int threads) : engine(std::move(e)), context(engine->engine, threads) {
-    strings.resize(engine->outputs.size());
     outputs.resize(engine->outputs.size());
+    elements.resize(engine->outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
       outputs[i].name = engine->outputs[i].name;
       outputs[i].dtype = engine->outputs[i].dtype;
@@ -77,15 +82,15 @@ struct Context::Impl {
   void take_inputs(const std::vector<Input>& inputs);
   void take_input(const Input& input);
   void run(const OutputAllocator& allocate);
-  void* place(size_t i, const TensorDesc& desc, const OutputAllocator& allocate);
 
   std::shared_ptr<const Engine::Impl> engine;
   internal::Context context;
   std::atomic<bool> running{false};
   std::vector<TensorView> fed;
   std::vector<TensorView> views;
-  std::vector<Tensor> strings;  // outputs of strings
+  std::vector<Tensor> collections;  // inputs of the run that is on
   std::vector<Output> outputs;
+  std::vector<OutputElements> elements;  // of outputs that are sequences or optionals
 };
 
 void Context::Impl::take_input(const Input& input) {
@@ -100,47 +105,30 @@ void Context::Impl::take_input(const Input& input) {
   }
   const std::string what = "input \"" + input.name + "\"";
   if (fed[i].dtype != DType::UNDEFINED) throw internal::Error(Code::INPUT_NAME, what + " is given twice");
-  if (input.dtype == DataType::UNDEFINED) throw internal::Error(Code::INPUT_DTYPE, what + " has no element type");
-  if (input.shape.size() > static_cast<size_t>(kMaxRank)) {
-    throw internal::Error(Code::INPUT_SHAPE, what + " has rank " + std::to_string(input.shape.size()) + ", above 16");
-  }
-  TensorView& view = fed[i];
-  view.dtype = static_cast<DType>(input.dtype);
-  view.dims = Dims(std::span<const int64_t>(input.shape));
-  // Nothing writes to inputs; the view's pointer has no const for the kernels' sake.
-  view.data = const_cast<void*>(input.data);
+  fed[i] = view_of_input(input, what);
+  if (!is_collection(fed[i].dtype)) return;
+  collections.push_back(copy_of_elements(input, what));
+  fed[i] = collections.back().view();
 }
 
 void Context::Impl::take_inputs(const std::vector<Input>& inputs) {
   fed.assign(engine->inputs.size(), TensorView{});
+  collections.clear();
   for (const Input& input : inputs) take_input(input);
-  for (size_t i = 0; i < fed.size(); ++i) {
-    static std::byte nothing[64];
-    if (fed[i].data != nullptr || fed[i].dtype == DType::UNDEFINED) continue;
-    for (int64_t d : fed[i].dims) {
-      if (d == 0) fed[i].data = nothing;
-    }
-    if (fed[i].data == nullptr) {
-      throw internal::Error(Code::ARGUMENT, "input \"" + engine->inputs[i].name + "\": the data pointer is null");
-    }
-  }
-}
-
-void* Context::Impl::place(size_t i, const TensorDesc& desc, const OutputAllocator& allocate) {
-  if (desc.dtype == DType::STRING) {
-    strings[i] = Tensor(DType::STRING, desc.dims);
-    return strings[i].view().data;
-  }
-  if (!allocate) return nullptr;
-  return allocate(i, static_cast<DataType>(desc.dtype), std::span<const int64_t>(desc.dims));
 }
 
 void Context::Impl::run(const OutputAllocator& allocate) {
-  context.run(fed, views, [&](size_t i, const TensorDesc& desc) { return place(i, desc, allocate); });
+  internal::OutputAllocator place;
+  if (allocate) {
+    place = [&](size_t i, const TensorDesc& desc) {
+      return allocate(i, static_cast<DataType>(desc.dtype), std::span<const int64_t>(desc.dims));
+    };
+  }
+  context.run(fed, views, place);
   for (size_t i = 0; i < views.size(); ++i) {
     outputs[i].dtype = static_cast<DataType>(views[i].dtype);
     outputs[i].shape.assign(views[i].dims.begin(), views[i].dims.end());
-    outputs[i].data = views[i].data;
+    outputs[i].data = is_collection(views[i].dtype) ? elements[i].take(views[i]) : views[i].data;
   }
 }
 
@@ -154,6 +142,7 @@ const std::vector<Output>& Context::run(const std::vector<Input>& inputs, const 
     const Exclusive exclusive(impl_->running);
     impl_->take_inputs(inputs);
     impl_->run(allocate);
+    impl_->collections.clear();
   });
   return impl_->outputs;
 }

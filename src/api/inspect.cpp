@@ -16,11 +16,17 @@ std::string tactic_name(const Tactic& tactic) {
 
 std::string shape_text(const std::vector<int64_t>& shape) { return Dims(std::span<const int64_t>(shape)).to_string(); }
 
-std::string line_of(const TensorInfo& info) {
-  std::string text = "  " + info.name + ": " + data_type_name(info.dtype) + "[";
+std::string type_text(const TensorInfo& info) {
+  std::string text = data_type_name(info.dtype) + "[";
   if (!info.ranked) text += "*";
   for (size_t i = 0; i < info.shape.size(); ++i) text += (i ? "," : "") + info.shape[i].text;
   text += "]";
+  if (!info.element.empty()) text += "(" + type_text(info.element[0]) + ")";
+  return text;
+}
+
+std::string line_of(const TensorInfo& info) {
+  std::string text = "  " + info.name + ": " + type_text(info);
   if (info.optional) text += " (may be left out)";
   if (info.has_range) {
     text += "  range " + shape_text(info.range.min) + " " + shape_text(info.range.opt) + " " +

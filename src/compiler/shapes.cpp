@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/infer.h"
+#include "ops/sequence/sequence.h"
 
 namespace deepjit {
 
@@ -15,6 +16,9 @@ void check_range(const Value& input, const ShapeRange& range) {
   const Shape& shape = input.type.shape;
   const std::string what = "range of input \"" + input.name + "\"";
   const int rank = range.min.rank();
+  if (is_collection(input.type.dtype)) {
+    throw Error(Code::ARGUMENT, what + ": the input is a " + input.type.to_string() + ", only tensors have ranges");
+  }
   if (range.opt.rank() != rank || range.max.rank() != rank || (shape.ranked() && shape.rank() != rank)) {
     throw Error(Code::ARGUMENT,
                 what + " has rank " + std::to_string(rank) + ", the model says " + input.type.to_string());
@@ -120,7 +124,9 @@ std::vector<InputShapes> candidate_shapes(const Program& program, Which which, b
     for (const ProgramInput& input : program.inputs) {
       const TensorType& type = program.buffers[static_cast<size_t>(input.buffer)].type;
       TensorDesc desc{type.dtype, {}};
-      if (input.has_range) {
+      if (is_collection(type.dtype)) {
+        // Its length is data, and so are its elements' shapes.
+      } else if (input.has_range) {
         desc.dims = which == Which::OPT ? input.range.opt : input.range.max;
       } else if (type.shape.ranked()) {
         const auto& list = guesses(type.shape.rank());

@@ -24,7 +24,7 @@
 namespace deepjit {
 
 constexpr char kEngineMagic[8] = {'D', 'E', 'E', 'P', 'J', 'I', 'T', '\0'};
-constexpr uint32_t kEngineVersion = 1;
+constexpr uint32_t kEngineVersion = 2;
 constexpr size_t kSectionAlign = 4096;
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kTableEntryBytes = 64;

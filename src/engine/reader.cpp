@@ -12,6 +12,7 @@
 #include "engine/format.h"
 #include "engine/stream.h"
 #include "ops/op.h"
+#include "ops/sequence/sequence.h"
 
 namespace deepjit {
 
@@ -79,6 +80,7 @@ class ProgramReader {
   Tensor tensor() {
     const DType type = dtype();
     if (type == DType::UNDEFINED) return {};
+    if (is_collection(type)) ByteReader::fail("a constant is a collection");
     const Dims d = dims();
     const int64_t count = d.count();
     if (type == DType::STRING) {
@@ -104,17 +106,28 @@ class ProgramReader {
     return it->second;
   }
 
-  Buffer buffer() {
-    Buffer b;
-    b.name = in_.text();
-    b.type.dtype = dtype();
+  // An optional of a sequence of tensors is the deepest type there is.
+  TensorType type(int depth = 0) {
+    TensorType t;
+    t.dtype = dtype();
     if (in_.number<uint8_t>() != 0) {
       std::vector<Dim> d;
       const size_t rank = in_.count(1);
       if (rank > kMaxRank) ByteReader::fail("a rank is above 16");
       for (size_t i = 0; i < rank; ++i) d.push_back(dim());
-      b.type.shape = Shape(std::move(d));
+      t.shape = Shape(std::move(d));
     }
+    if (!is_collection(t.dtype)) return t;
+    if (depth == 2) ByteReader::fail("a type nests too deep");
+    if (!t.shape.ranked() || t.shape.rank() != 1) ByteReader::fail("a collection has a wrong rank");
+    t.element = std::make_shared<const TensorType>(type(depth + 1));
+    return t;
+  }
+
+  Buffer buffer() {
+    Buffer b;
+    b.name = in_.text();
+    b.type = type();
     b.is_constant = in_.number<uint8_t>() != 0;
     b.constant = tensor();
     return b;

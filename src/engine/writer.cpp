@@ -53,6 +53,7 @@ class ProgramWriter {
   void tensor(const Tensor& t) {
     out_.number(static_cast<uint8_t>(t.dtype()));
     if (!t.defined()) return;
+    check_internal(!is_object(t.dtype()) || t.dtype() == DType::STRING, "a collection is no constant");
     dims(t.dims());
     if (t.dtype() == DType::STRING) {
       for (int64_t i = 0; i < t.count(); ++i) out_.text(t.as<std::string>()[i]);
@@ -63,11 +64,16 @@ class ProgramWriter {
     weights_.raw(t.view().data, static_cast<size_t>(t.bytes()));
   }
 
+  void type(const TensorType& t) {
+    out_.number(static_cast<uint8_t>(t.dtype));
+    out_.number(static_cast<uint8_t>(t.shape.ranked()));
+    if (t.shape.ranked()) out_.list(t.shape.dims(), [&](const Dim& d) { dim(d); });
+    if (t.element != nullptr) type(*t.element);  // collections only
+  }
+
   void buffer(const Buffer& b) {
     out_.text(b.name);
-    out_.number(static_cast<uint8_t>(b.type.dtype));
-    out_.number(static_cast<uint8_t>(b.type.shape.ranked()));
-    if (b.type.shape.ranked()) out_.list(b.type.shape.dims(), [&](const Dim& d) { dim(d); });
+    type(b.type);
     out_.number(static_cast<uint8_t>(b.is_constant));
     tensor(b.constant);
   }

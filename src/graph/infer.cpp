@@ -1,6 +1,9 @@
 #include "graph/infer.h"
 
+#include <set>
+
 #include "ops/op.h"
+#include "ops/sequence/sequence.h"
 
 namespace deepjit {
 
@@ -41,14 +44,6 @@ class NodeInfer final : public InferContext {
   Node& node_;
 };
 
-// The shape that holds for both: equal dims stay, others are unknown.
-Shape merge(Graph& graph, const Shape& a, const Shape& b) {
-  if (!a.ranked() || !b.ranked() || a.rank() != b.rank()) return Shape();
-  std::vector<Dim> dims;
-  for (int i = 0; i < a.rank(); ++i) dims.push_back(a[i] == b[i] ? a[i] : graph.fresh_dim());
-  return Shape(std::move(dims));
-}
-
 // A branch that contradicts shapes learnt since it was typed is one that these shapes never take: it keeps
 // the types it has.
 void infer_branch(Graph& branch) {
@@ -68,44 +63,82 @@ void infer_if(Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& a = node.bodies[0]->outputs[i]->type;
     const TensorType& b = node.bodies[1]->outputs[i]->type;
-    if (a.dtype != b.dtype) {
-      throw Error(Code::TYPE, "output " + std::to_string(i) + " is " + std::string(dtype_name(a.dtype)) +
-                                  " in one branch and " + std::string(dtype_name(b.dtype)) + " in the other");
-    }
-    if (node.outputs[i] != nullptr) node.outputs[i]->type = {a.dtype, merge(*node.graph, a.shape, b.shape)};
+    TensorType both = common_type(
+        a, b, [&] { return node.graph->fresh_dim(); }, "output " + std::to_string(i) + ", the two branches");
+    if (node.outputs[i] != nullptr) node.outputs[i]->type = std::move(both);
   }
 }
 
+// What is assumed of a carried value while its body is typed.
+class Carried {
+ public:
+  explicit Carried(TensorType initial) : type_(std::move(initial)) {}
+  const TensorType& type() const { return type_; }
+
+  // Gives up what `out`, the type after an iteration, contradicts, or all that is not settled; true when that changed
+  // anything. A dim that may change becomes a symbol of its own, and a changing rank makes the value unranked.
+  bool loosen(Graph& graph, const TensorType& out, bool all) { return loosen(graph, type_, out, all); }
+
+ private:
+  bool loosen(Graph& graph, TensorType& type, const TensorType& out, bool all) {
+    if (out.dtype != type.dtype) {
+      throw Error(Code::TYPE, "enters as " + type_.to_string() + " and leaves as " + out.to_string());
+    }
+    bool changed = false;
+    const bool same_rank = out.shape.ranked() && type.shape.ranked() && out.shape.rank() == type.shape.rank();
+    if (type.shape.ranked() && (!same_rank || (all && type.element == nullptr))) {
+      type.shape = Shape();
+      changed = true;
+    }
+    for (int i = 0; type.shape.ranked() && i < type.shape.rank(); ++i) {
+      Dim& dim = type.shape[i];
+      if (freed_.count(dim.to_string()) != 0 || (!all && dim == out.shape[i])) continue;
+      dim = graph.fresh_dim();
+      freed_.insert(dim.to_string());
+      changed = true;
+    }
+    if (type.element != nullptr) {
+      TensorType element = *type.element;
+      if (loosen(graph, element, *out.element, all)) {
+        type.element = std::make_shared<const TensorType>(std::move(element));
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  TensorType type_;
+  std::set<std::string> freed_;  // symbols that stand for any size
+};
+
 // Values carried from one iteration to the next: body inputs [input, input + initial.size()) and body
-// outputs [output, ...). A dim that the body hands back unchanged is kept; one that may change becomes a
-// symbol of its own, and a changing rank makes the value unranked. Returns the types after any number of
-// iterations.
+// outputs [output, ...). Returns the types that hold after any number of iterations.
 std::vector<TensorType> settle_carried(Graph& body, size_t input, size_t output,
                                        const std::vector<TensorType>& initial) {
-  std::vector<TensorType> assumed = initial;
-  for (int round = 0; round < 3; ++round) {
-    for (size_t i = 0; i < assumed.size(); ++i) body.inputs[input + i]->type = assumed[i];
+  constexpr int kRounds = 4;  // then everything is given up, so that a long chain of values costs no more
+  std::vector<Carried> carried(initial.begin(), initial.end());
+  for (int round = 0;; ++round) {
+    for (size_t i = 0; i < carried.size(); ++i) body.inputs[input + i]->type = carried[i].type();
     infer_types(body);
     bool stable = true;
-    for (size_t i = 0; i < assumed.size(); ++i) {
-      const TensorType& out = body.outputs[output + i]->type;
-      if (out.dtype != assumed[i].dtype) {
-        throw Error(Code::TYPE, "carried value \"" + body.inputs[input + i]->name + "\" enters as " +
-                                    std::string(dtype_name(assumed[i].dtype)) + " and leaves as " +
-                                    std::string(dtype_name(out.dtype)));
+    for (size_t i = 0; i < carried.size(); ++i) {
+      try {
+        stable = !carried[i].loosen(body, body.outputs[output + i]->type, round == kRounds) && stable;
+      } catch (const Error& e) {
+        throw e.with_prefix("carried value \"" + body.inputs[input + i]->name + "\" ");
       }
-      if (out.shape == assumed[i].shape) continue;
-      // Round 0 frees the dims that differ; a shape that still differs afterwards is not known at all,
-      // unless only its own free symbols moved.
-      assumed[i].shape = round == 0 ? merge(body, assumed[i].shape, out.shape)
-                         : out.shape.ranked() && out.shape.rank() == assumed[i].shape.rank()
-                             ? merge(body, assumed[i].shape, out.shape)
-                             : Shape();
-      stable = false;
     }
     if (stable) break;
   }
-  return assumed;
+  std::vector<TensorType> settled;
+  for (const Carried& value : carried) settled.push_back(value.type());
+  return settled;
+}
+
+// Values that are stacked must be tensors: a sequence has no elements of one size.
+void expect_stackable(const TensorType& type, const std::string& what) {
+  if (!is_collection(type.dtype)) return;
+  throw Error(Code::TYPE, what + " is " + type.to_string() + ", only tensors can be scanned or stacked");
 }
 
 void infer_loop(Node& node) {
@@ -124,6 +157,7 @@ void infer_loop(Node& node) {
       continue;
     }
     const TensorType& out = body.outputs[1 + i]->type;
+    expect_stackable(out, "scan output " + std::to_string(i - carried));
     Shape shape;
     if (out.shape.ranked()) {
       std::vector<Dim> dims = {trips};
@@ -142,9 +176,13 @@ void infer_scan(Node& node) {
   const std::vector<int64_t> out_axes = node.attrs.get_ints("scan_output_axes");
   Dim length = node.graph->fresh_dim();
   std::vector<TensorType> initial;
-  for (size_t i = 0; i < carried; ++i) initial.push_back(node.inputs[i]->type);
+  for (size_t i = 0; i < carried; ++i) {
+    expect_stackable(node.inputs[i]->type, "state " + std::to_string(i));
+    initial.push_back(node.inputs[i]->type);
+  }
   for (size_t i = 0; i < scans; ++i) {
     const TensorType& in = node.inputs[carried + i]->type;
+    expect_stackable(in, "scan input " + std::to_string(i));
     TensorType item{in.dtype, Shape()};
     if (in.shape.ranked()) {
       const int axis = normalize_axis(i < in_axes.size() ? in_axes[i] : 0, in.shape.rank(), "scan_input_axes");
@@ -163,6 +201,7 @@ void infer_scan(Node& node) {
       continue;
     }
     const TensorType& out = body.outputs[i]->type;
+    expect_stackable(out, "scan output " + std::to_string(i - carried));
     Shape shape;
     if (out.shape.ranked()) {
       std::vector<Dim> dims = out.shape.dims();
@@ -172,6 +211,16 @@ void infer_scan(Node& node) {
       shape = Shape(std::move(dims));
     }
     node.outputs[i]->type = {out.dtype, std::move(shape)};
+  }
+}
+
+// Sequences and optionals go to the ops made for them; the rest takes tensors only.
+void check_collections(const Node& node) {
+  if (takes_collections(node.op)) return;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Value* in = node.inputs[i];
+    if (in == nullptr || !is_collection(in->type.dtype)) continue;
+    throw Error(Code::TYPE, "input " + std::to_string(i) + " must be a tensor, got " + in->type.to_string());
   }
 }
 
@@ -203,6 +252,7 @@ void infer_node(Node& node) {
     if (node.op == "Scan") return infer_scan(node);
     const OpDef& def = find_op(node.op);
     check_arity(node, def);
+    check_collections(node);
     for (Value* out : node.outputs) {
       if (out != nullptr) out->values.reset();
     }

@@ -198,6 +198,7 @@ class Parser {
 
   Tensor tensor_data(const TensorType& type) {
     const auto dims = type.shape.as_const();
+    if (type.element != nullptr) in_.fail("a constant is a tensor, not " + type.to_string());
     if (!type.shape.ranked() || !dims) in_.fail("a constant needs a constant shape, not " + type.to_string());
     if (in_.accept("hash")) in_.fail("a constant printed as a hash cannot be read back; give its data");
     Tensor tensor(type.dtype, *dims);

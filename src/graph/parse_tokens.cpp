@@ -96,12 +96,22 @@ TensorType TextCursor::type() {
   const std::string dtype_text = word();
   const auto dtype = dtype_from_name(dtype_text);
   if (!dtype) fail("no element type is called \"" + dtype_text + "\"");
+  Shape of_all = shape();
+  if (*dtype != DType::SEQUENCE && *dtype != DType::OPTIONAL) return {*dtype, std::move(of_all)};
+  if (!of_all.ranked() || of_all.rank() != 1) fail(dtype_text + " needs one dimension");
+  expect("(");
+  TensorType element = type();
+  expect(")");
+  return {*dtype, std::move(of_all), std::make_shared<const TensorType>(std::move(element))};
+}
+
+Shape TextCursor::shape() {
   expect("[");
   const size_t end = text_.find(']', at_);
   if (end == std::string_view::npos) fail("a shape does not end");
   const std::string_view inside = text_.substr(at_, end - at_);
   at_ = end + 1;
-  if (inside == "*") return {*dtype, Shape()};
+  if (inside == "*") return Shape();
   std::vector<Dim> dims;
   size_t start = 0;
   int depth = 0;
@@ -117,7 +127,7 @@ TensorType TextCursor::type() {
     }
     start = i + 1;
   }
-  return {*dtype, Shape(std::move(dims))};
+  return Shape(std::move(dims));
 }
 
 }  // namespace deepjit

@@ -25,11 +25,12 @@ class TextCursor {
   std::string quoted();
   // A number as text: "-1.5e3", "inf", "nan", "true".
   std::string number();
-  // "float32[N,3]".
+  // "float32[N,3]", "sequence[n](float32[*])".
   TensorType type();
 
  private:
   void skip();
+  Shape shape();
   std::string_view text_;
   size_t at_ = 0;
 };

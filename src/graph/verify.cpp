@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "ops/op.h"
+#include "ops/sequence/sequence.h"
 
 namespace deepjit {
 
@@ -52,6 +53,7 @@ class Verifier {
     need(names_.insert(v.name).second, "two values are called %" + v.name);
     need(v.graph == &graph, "value %" + v.name + " names another owner");
     need(v.type.dtype != DType::UNDEFINED, "value %" + v.name + " has no type");
+    check_element(v, v.type);
     listed_[&v] = v.users;
     if (v.is_constant()) {
       need(v.producer == nullptr, "constant %" + v.name + " has a producer");
@@ -72,6 +74,15 @@ class Verifier {
     need(!shape.as_const() || shape.as_const()->count() == static_cast<int64_t>(v.values->size()),
          "value %" + v.name + " has " + std::to_string(v.values->size()) + " known elements but is " +
              v.type.to_string());
+  }
+
+  // Collections say what they hold and have one dimension; nothing else has elements with a type.
+  static void check_element(const Value& v, const TensorType& type) {
+    const bool collection = is_collection(type.dtype);
+    need(collection == (type.element != nullptr), "value %" + v.name + " has a type that does not fit its elements");
+    if (!collection) return;
+    need(type.shape.ranked() && type.shape.rank() == 1, "value %" + v.name + " is a collection of rank other than 1");
+    check_element(v, *type.element);
   }
 
   void check_node(const Graph& graph, const Node& node) {

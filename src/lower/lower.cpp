@@ -19,25 +19,14 @@ class Lowering {
       input.default_value = v->default_value;
       program_.inputs.push_back(std::move(input));
     }
-    for (const Value* v : graph.outputs) {
-      if (v->type.dtype == DType::STRING && !v->is_constant()) refuse_strings(*v);
-      program_.outputs.push_back({v->name, buffer(v)});
-    }
+    for (const Value* v : graph.outputs) program_.outputs.push_back({v->name, buffer(v)});
     return std::move(program_);
   }
 
  private:
-  [[noreturn]] static void refuse_strings(const Value& value) {
-    throw Error(Code::TYPE, "value \"" + value.name + "\": string tensors cannot be computed yet",
-                "split the model so that text is handled outside");
-  }
-
   int32_t buffer(const Value* value) {
     if (value == nullptr) return -1;
     const auto [it, fresh] = numbers_.emplace(value, static_cast<int32_t>(program_.buffers.size()));
-    // The caller owns the strings of the model's inputs; an arena holds plain bytes only.
-    const bool given = fresh && (value->is_constant() || (value->is_input() && value->graph->parent() == nullptr));
-    if (fresh && value->type.dtype == DType::STRING && !given) refuse_strings(*value);
     if (fresh) program_.buffers.push_back({value->name, value->type, value->is_constant(), value->constant});
     return it->second;
   }

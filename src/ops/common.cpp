@@ -90,6 +90,8 @@ void copy_elements(const TensorView& from, const TensorView& to) {
   if (from.data == to.data) return;
   if (from.dtype == DType::STRING) {
     std::copy_n(from.as<std::string>(), from.count(), to.as<std::string>());
+  } else if (is_object(from.dtype)) {
+    std::copy_n(from.as<Tensor>(), from.count(), to.as<Tensor>());
   } else if (from.count() > 0) {
     std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
   }

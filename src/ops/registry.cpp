@@ -3,6 +3,8 @@
 
 #include "ops/ml/ml.h"
 #include "ops/op.h"
+#include "ops/sequence/sequence.h"
+#include "ops/text/text.h"
 
 namespace deepjit {
 
@@ -34,6 +36,8 @@ struct Storage {
     add_label_encoder_op(registry);
     add_tree_ops(registry);
     add_control_ops(registry);
+    add_sequence_ops(registry);
+    add_text_ops(registry);
   }
 };
 

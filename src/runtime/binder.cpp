@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/sequence/sequence.h"
 #include "runtime/control.h"
 
 namespace deepjit {
@@ -44,10 +45,16 @@ Binder::Binder(const ProgramInfo& info, const BindRequest& request)
   for (const auto& [buffer, desc] : request.inputs) {
     BufferState& state = states_[static_cast<size_t>(buffer)];
     state.type = {desc.dtype, Shape(desc.dims)};
+    if (is_collection(desc.dtype)) {
+      const TensorType& declared = program_.buffers[static_cast<size_t>(buffer)].type;
+      state.type = {desc.dtype, Shape({fresh_dim()}), declared.element};
+    }
     state.available = true;
   }
   for (const auto& [buffer, value] : request.known) set_known(buffer, value);
 }
+
+Dim Binder::fresh_dim() { return Dim::symbol("?" + std::to_string(next_symbol_++)); }
 
 std::unique_ptr<Binding> Binder::run() {
   walk(request_.block);
@@ -120,13 +127,13 @@ bool Binder::evaluate_now(const Step& step, const std::vector<const BufferState*
   int64_t elements = 0;
   for (const BufferState* input : inputs) {
     if (input == nullptr) continue;
-    if (!input->known.defined() || input->known.dtype() == DType::STRING) return false;
+    if (!input->known.defined() || is_object(input->known.dtype())) return false;
     elements += input->known.count();
   }
   if (elements > kKnownElements || !find_op(step.op).deterministic) return false;
   for (const InferredOutput& out : infer_step(step, inputs, next_symbol_)) {
     const auto dims = out.type.shape.as_const();
-    if (dims && dims->count() > kKnownElements) return false;
+    if (is_object(out.type.dtype) || (dims && dims->count() > kKnownElements)) return false;
   }
   std::vector<Tensor> outputs = evaluate_known(step, inputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -167,10 +174,10 @@ void Binder::emit_control(const Step& step) {
     if (output < 0) continue;
     const TensorType& type = program_.buffers[static_cast<size_t>(output)].type;
     BufferState& state = states_[static_cast<size_t>(output)];
-    state = {{type.dtype, Shape()}, {}, true};
+    state = {{type.dtype, Shape(), type.element}, {}, true};
     if (!type.shape.ranked()) continue;
     std::vector<Dim> dims;
-    for (int i = 0; i < type.shape.rank(); ++i) dims.push_back(Dim::symbol("?" + std::to_string(next_symbol_++)));
+    for (int i = 0; i < type.shape.rank(); ++i) dims.push_back(fresh_dim());
     state.type.shape = Shape(std::move(dims));
   }
   if (exploring_) return;
@@ -187,11 +194,13 @@ void Binder::walk_step(const Step& step) {
   if (std::all_of(step.outputs.begin(), step.outputs.end(), [](int32_t b) { return b < 0; })) return;  // read by nobody
   std::vector<const BufferState*> inputs;
   bool inputs_fixed = true;
+  bool objects = false;
   for (int32_t buffer : step.inputs) {
     inputs.push_back(buffer < 0 ? nullptr : &states_[static_cast<size_t>(buffer)]);
     if (buffer < 0) continue;
     check_internal(inputs.back()->available, "bind: a buffer is read before it is written");
     inputs_fixed = inputs_fixed && inputs.back()->type.shape.as_const().has_value();
+    objects = objects || is_object(inputs.back()->type.dtype);
   }
   if (step.op == "If" && walk_known_if(step)) return;
   if (!step.blocks.empty()) return emit_control(step);
@@ -208,11 +217,12 @@ void Binder::walk_step(const Step& step) {
       outputs[i].type.dtype = DType::UNDEFINED;
       continue;
     }
+    objects = objects || is_object(outputs[i].type.dtype);
     states_[static_cast<size_t>(step.outputs[i])] = {outputs[i].type, {}, true};
     const auto dims = outputs[i].type.shape.as_const();
     all_empty = all_empty && dims && dims->count() == 0;
   }
-  const bool fixed = inputs_fixed && all_const(outputs);
+  const bool fixed = !objects && inputs_fixed && all_const(outputs);
   if (fixed) visit(step);
   if (exploring_ || (fixed && all_empty)) return;
   if (fixed && op.view) {
@@ -221,6 +231,7 @@ void Binder::walk_step(const Step& step) {
   }
   BoundStep bound;
   bound.kind = fixed ? BoundStep::Kind::KERNEL : BoundStep::Kind::DYNAMIC;
+  bound.objects = objects;
   bound.step = &step;
   bound.inputs = step.inputs;
   bound.outputs = step.outputs;
@@ -282,6 +293,10 @@ void Binder::make_kernels() {
   }
   binding_->input_addresses.resize(most_inputs);
   binding_->output_addresses.resize(most_outputs);
+}
+
+TensorDesc binding_key(const TensorView& view) {
+  return is_collection(view.dtype) ? TensorDesc{view.dtype, {}} : view.desc();
 }
 
 std::unique_ptr<Binding> bind(const ProgramInfo& info, const BindRequest& request) {

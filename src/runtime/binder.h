@@ -23,6 +23,7 @@ class Binder {
   void visit_blocks(const Step& step);
   void visit(const Step& step);
   void set_known(int32_t buffer, Tensor value);
+  Dim fresh_dim();
 
   // Memory.
   void settle_outputs();

@@ -39,9 +39,10 @@ void Binder::settle_outputs() {
       states_.push_back(state);
       states_.back().known = Tensor();
       alias_.push_back(slot);
-      home_.push_back(Home::OUTPUT);
+      const bool objects = is_object(state.type.dtype);
+      home_.push_back(objects ? Home::OWNED : Home::OUTPUT);
       binding_->slots.emplace_back();
-      binding_->outputs.push_back({slot, slot, false});
+      binding_->outputs.push_back({slot, slot, objects});
       BoundStep copy;
       copy.kind = BoundStep::Kind::COPY;
       copy.inputs = {buffer};

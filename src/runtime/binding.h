@@ -5,6 +5,9 @@
 // are not taken, aliases views, lets pointwise steps work in place, lays out the arena, and makes one Kernel
 // a step. Running a binding is then a plain loop. Only what depends on data stays dynamic: such a step gets
 // its shapes and memory when it runs.
+//
+// Values of objects (strings, sequences, optionals) never lie in the arena: a step that reads or makes one is
+// dynamic, and its result is owned. How many elements a sequence or optional has is data, so no binding depends on it.
 #pragma once
 
 #include <functional>
@@ -38,6 +41,7 @@ struct BoundStep {
   ~BoundStep();
 
   Kind kind = Kind::KERNEL;
+  bool objects = false;  // DYNAMIC: an operand holds objects, so that only the reference runs it
   const Step* step = nullptr;
   std::vector<int32_t> inputs;  // buffer numbers, -1 for omitted
   std::vector<int32_t> outputs;
@@ -62,6 +66,9 @@ struct ProgramInfo {
   std::vector<std::vector<int32_t>> imports;  // per block: outer buffers that it or its nested blocks read
   std::vector<bool> by_value;                 // per program input: its value shapes depend on
 };
+
+// What of an operand a binding depends on.
+TensorDesc binding_key(const TensorView& view);
 
 // Called for every step whose shapes are fixed, taken or not: how the tuner learns the shapes.
 using StepVisitor = std::function<void(const Step&, const StepShape&)>;
@@ -91,7 +98,7 @@ struct Binding {
   std::vector<std::pair<int32_t, size_t>> in_arena;  // buffer, offset
   std::vector<std::pair<int32_t, int32_t>> aliases;  // buffer, the buffer whose memory it is; in order
   std::vector<BoundOutput> outputs;                  // one per output of the block
-  std::unordered_map<int32_t, Memory> owned;         // dynamic buffers and outputs nobody placed
+  std::unordered_map<int32_t, ValueMemory> owned;    // dynamic buffers and outputs nobody placed
   std::vector<Tensor> unpacked;                      // constants unpacked for kernels that need them plain
   Memory dynamic_scratch;                            // for kernels made while running
   size_t arena_bytes = 0;                            // without scratch

@@ -2,8 +2,11 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "ops/common.h"
+#include "ops/sequence/sequence.h"
 #include "runtime/engine.h"
 
 namespace deepjit {
@@ -66,13 +69,13 @@ Context::Context(std::shared_ptr<const Engine> engine, int threads) : engine_(st
 }
 
 bool Context::by_value(size_t input, const TensorView& view) const {
-  return engine_->info().by_value[input] && view.dtype != DType::STRING && view.dims.rank() <= 1 &&
+  return engine_->info().by_value[input] && !is_object(view.dtype) && view.dims.rank() <= 1 &&
          view.count() <= kMostValueElements;
 }
 
 bool Context::matches(const Cached& cached, std::span<const TensorView> inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (cached.key[i].dtype != inputs[i].dtype || !(cached.key[i].dims == inputs[i].dims)) return false;
+    if (!(cached.key[i] == binding_key(inputs[i]))) return false;
     if (!by_value(i, inputs[i])) continue;
     if (std::memcmp(cached.values[i].view().data, inputs[i].data, static_cast<size_t>(inputs[i].bytes())) != 0) {
       return false;
@@ -92,9 +95,9 @@ Context::Cached& Context::bound_for(std::span<const TensorView> inputs) {
   BindRequest request;
   request.threads = threads_;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    cached.key.push_back(inputs[i].desc());
+    cached.key.push_back(binding_key(inputs[i]));
     cached.values.emplace_back();
-    request.inputs.emplace_back(program.inputs[i].buffer, inputs[i].desc());
+    request.inputs.emplace_back(program.inputs[i].buffer, cached.key.back());
     if (by_value(i, inputs[i])) {
       cached.values.back() = copy_of(inputs[i]);
       request.known[program.inputs[i].buffer] = cached.values.back();
@@ -119,8 +122,10 @@ void Context::run(std::span<const TensorView> inputs, std::vector<TensorView>& o
 void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
                             const OutputAllocator& allocate) {
   const Program& program = engine_->program();
-  // A binding that matches has been checked when it was made.
-  if (cache_.empty() || inputs.size() != program.inputs.size() || !matches(cache_.front(), inputs)) {
+  // A binding that matches has been checked when it was made, all but the elements of sequences and optionals.
+  const bool collections =
+      std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return is_collection(view.dtype); });
+  if (collections || cache_.empty() || inputs.size() != program.inputs.size() || !matches(cache_.front(), inputs)) {
     check_inputs(program, inputs);
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -134,7 +139,9 @@ void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<Tens
     cached.placed_at = arena;
   }
   for (size_t i = 0; i < fed_.size(); ++i) {
-    if (!cached.values[i].defined()) binding.slots[static_cast<size_t>(program.inputs[i].buffer)].data = fed_[i].data;
+    if (!cached.values[i].defined()) {
+      binding.slots[static_cast<size_t>(program.inputs[i].buffer)] = {fed_[i].data, fed_[i].desc()};
+    }
   }
   outputs.resize(binding.outputs.size());
   for (size_t i = 0; i < binding.outputs.size(); ++i) {
@@ -152,9 +159,9 @@ void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<Tens
     if (!output.dynamic) continue;
     const Slot& slot = binding.slots[static_cast<size_t>(output.slot)];
     outputs[i] = {slot.desc.dtype, slot.desc.dims, slot.data};
-    void* data = allocate ? allocate(i, slot.desc) : nullptr;
+    void* data = allocate && !is_object(slot.desc.dtype) ? allocate(i, slot.desc) : nullptr;
     if (data == nullptr) continue;
-    if (slot.desc.count() != 0) std::memcpy(data, slot.data, static_cast<size_t>(slot.desc.bytes()));
+    copy_elements(outputs[i], {slot.desc.dtype, slot.desc.dims, data});
     outputs[i].data = data;
   }
 }

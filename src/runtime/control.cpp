@@ -1,7 +1,8 @@
 #include "runtime/control.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "ops/common.h"
 
 namespace deepjit {
 
@@ -29,17 +30,16 @@ class Body {
   std::vector<TensorView> run(const std::vector<TensorView>& inputs) {
     Binding& binding = bound_for(inputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      binding.slots[static_cast<size_t>(block().inputs[i])].data = inputs[i].data;
+      binding.slots[static_cast<size_t>(block().inputs[i])] = {inputs[i].data, inputs[i].desc()};
     }
     for (int32_t buffer : imports()) {
       if (binding.known.count(buffer) == 0) {
-        binding.slots[static_cast<size_t>(buffer)].data = outer_.slots[static_cast<size_t>(buffer)].data;
+        binding.slots[static_cast<size_t>(buffer)] = outer_.slots[static_cast<size_t>(buffer)];
       }
     }
     for (const BoundOutput& output : binding.outputs) {
       if (output.dynamic) continue;
-      const auto bytes = static_cast<size_t>(binding.slots[static_cast<size_t>(output.slot)].desc.bytes());
-      void* data = binding.owned[output.root].ensure(bytes);
+      void* data = binding.owned[output.root].ensure(binding.slots[static_cast<size_t>(output.slot)].desc);
       binding.slots[static_cast<size_t>(output.root)].data = data;
     }
     execute(info_, binding, static_cast<std::byte*>(binding.arena.data()) + binding.arena_bytes, observer_);
@@ -75,8 +75,8 @@ class Body {
 
   Binding& bound_for(const std::vector<TensorView>& inputs) {
     std::vector<TensorDesc> key;
-    for (const TensorView& view : inputs) key.push_back(view.desc());
-    for (int32_t buffer : imports()) key.push_back(outer_.slots[static_cast<size_t>(buffer)].desc);
+    for (const TensorView& view : inputs) key.push_back(binding_key(view));
+    for (int32_t buffer : imports()) key.push_back(binding_key(view_of(outer_, buffer)));
     for (ControlState::Bound& candidate : control_.bound) {
       if (candidate.block == block_ && candidate.key == key) return *candidate.binding;
     }
@@ -107,10 +107,17 @@ class Body {
 };
 
 // Copies `view` into memory that the step owns.
-void store(Binding& outer, Memory& memory, int32_t buffer, const TensorView& view) {
-  void* data = memory.ensure(static_cast<size_t>(view.bytes()));
-  if (view.count() != 0) std::memcpy(data, view.data, static_cast<size_t>(view.bytes()));
+void store(Binding& outer, ValueMemory& memory, int32_t buffer, const TensorView& view) {
+  void* data = memory.ensure(view.desc());
+  copy_elements(view, {view.dtype, view.dims, data});
   if (buffer >= 0) outer.slots[static_cast<size_t>(buffer)] = {data, view.desc()};
+}
+
+// Calls f<T>(n): values of this type are copied as T, n of them an element.
+template <typename F>
+void visit_units(DType dtype, F&& f) {
+  if (dtype == DType::STRING) return f.template operator()<std::string>(int64_t{1});
+  f.template operator()<std::byte>(static_cast<int64_t>(dtype_size(dtype)));
 }
 
 // Values stacked along a new axis, one an iteration.
@@ -122,8 +129,9 @@ class Stack {
       throw Error(Code::SHAPE_MISMATCH,
                   "a scan output changes shape from " + desc_.dims.to_string() + " to " + item.dims.to_string());
     }
-    const auto* bytes = static_cast<const std::byte*>(item.data);
-    data_.insert(data_.end(), bytes, bytes + item.bytes());
+    visit_units(item.dtype, [&]<typename T>(int64_t units) {
+      items<T>().insert(items<T>().end(), item.as<T>(), item.as<T>() + item.count() * units);
+    });
     ++count_;
   }
 
@@ -132,30 +140,42 @@ class Stack {
   int item_rank() const { return desc_.dims.rank(); }
 
   // Writes the items to the output buffer.
-  void finish(Binding& outer, Memory& memory, int32_t buffer, int axis, bool reverse) {
+  void finish(Binding& outer, ValueMemory& memory, int32_t buffer, int axis, bool reverse) {
     if (buffer < 0) return;
     const TensorDesc& item = desc_;
     TensorDesc full = item;
     full.dims.insert(axis, count_);
-    auto* to = static_cast<std::byte*>(memory.ensure(static_cast<size_t>(full.bytes())));
-    outer.slots[static_cast<size_t>(buffer)] = {to, full};
+    void* data = memory.ensure(full);
+    outer.slots[static_cast<size_t>(buffer)] = {data, full};
     int64_t before = 1;
     for (int i = 0; i < axis; ++i) before *= item.dims[i];
     if (count_ == 0 || before == 0) return;
-    const auto chunk = static_cast<size_t>(item.bytes() / before);
-    for (int64_t k = 0; k < count_; ++k) {
-      const int64_t source = reverse ? count_ - 1 - k : k;
-      for (int64_t b = 0; b < before; ++b) {
-        std::memcpy(to + static_cast<size_t>(b * count_ + k) * chunk,
-                    data_.data() + static_cast<size_t>(source * before + b) * chunk, chunk);
+    visit_units(item.dtype, [&]<typename T>(int64_t units) {
+      const int64_t chunk = item.count() * units / before;
+      const T* from = items<T>().data();
+      for (int64_t k = 0; k < count_; ++k) {
+        const int64_t source = reverse ? count_ - 1 - k : k;
+        for (int64_t b = 0; b < before; ++b) {
+          std::copy_n(from + (source * before + b) * chunk, chunk, static_cast<T*>(data) + (b * count_ + k) * chunk);
+        }
       }
-    }
+    });
   }
 
  private:
+  template <typename T>
+  std::vector<T>& items() {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return strings_;
+    } else {
+      return bytes_;
+    }
+  }
+
   TensorDesc desc_;
   int64_t count_ = 0;
-  std::vector<std::byte> data_;
+  std::vector<std::byte> bytes_;
+  std::vector<std::string> strings_;
 };
 
 void execute_if(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer) {
@@ -172,7 +192,7 @@ void execute_loop(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
   Body body(info, outer, bound, bound.step->blocks[0], observer);
   const size_t carried = body.block().inputs.size() - 2;
   const size_t stacked = body.block().outputs.size() - 1 - carried;
-  std::vector<Memory>& memory = bound.control->memory;
+  std::vector<ValueMemory>& memory = bound.control->memory;
   memory.resize(carried + stacked);
 
   const int64_t trips = bound.inputs[0] < 0 ? INT64_MAX : to_i64(view_of(outer, bound.inputs[0])).at(0);
@@ -211,20 +231,19 @@ void execute_loop(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
 }
 
 // The slice `index` along `axis` of `view`, copied to `memory`.
-TensorView take_slice(const TensorView& view, int axis, int64_t index, Memory& memory) {
+TensorView take_slice(const TensorView& view, int axis, int64_t index, ValueMemory& memory) {
   TensorView item{view.dtype, view.dims, nullptr};
   item.dims.erase(axis);
   int64_t before = 1;
   for (int i = 0; i < axis; ++i) before *= view.dims[i];
-  auto* to = static_cast<std::byte*>(memory.ensure(static_cast<size_t>(item.bytes())));
-  item.data = to;
+  item.data = memory.ensure(item.desc());
   if (item.count() == 0) return item;
-  const auto chunk = static_cast<size_t>(item.bytes() / before);
-  const auto* from = static_cast<const std::byte*>(view.data);
-  for (int64_t b = 0; b < before; ++b) {
-    std::memcpy(to + static_cast<size_t>(b) * chunk, from + static_cast<size_t>(b * view.dims[axis] + index) * chunk,
-                chunk);
-  }
+  visit_units(view.dtype, [&]<typename T>(int64_t units) {
+    const int64_t chunk = item.count() * units / before;
+    for (int64_t b = 0; b < before; ++b) {
+      std::copy_n(view.as<T>() + (b * view.dims[axis] + index) * chunk, chunk, item.as<T>() + b * chunk);
+    }
+  });
   return item;
 }
 
@@ -242,7 +261,7 @@ void execute_scan(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
   const auto in_directions = attrs.get_ints("scan_input_directions");
   const auto out_axes = attrs.get_ints("scan_output_axes");
   const auto out_directions = attrs.get_ints("scan_output_directions");
-  std::vector<Memory>& memory = bound.control->memory;
+  std::vector<ValueMemory>& memory = bound.control->memory;
   memory.resize(carried + stacked + scans);
 
   std::vector<TensorView> values(carried + scans);

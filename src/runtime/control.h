@@ -13,11 +13,11 @@ namespace deepjit {
 struct ControlState {
   struct Bound {
     int32_t block;
-    std::vector<TensorDesc> key;  // shapes of the block's inputs and imports
+    std::vector<TensorDesc> key;  // binding_key of the block's inputs and imports
     std::unique_ptr<Binding> binding;
   };
   std::vector<Bound> bound;
-  std::vector<Memory> memory;  // carried values and stacked outputs
+  std::vector<ValueMemory> memory;  // carried values and stacked outputs
 };
 
 void execute_control(const ProgramInfo& info, Binding& outer, BoundStep& bound, Observer* observer);

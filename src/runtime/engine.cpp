@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ops/op.h"
+#include "ops/sequence/sequence.h"
 
 namespace deepjit {
 
@@ -90,6 +91,33 @@ Engine::Engine(Program program, std::shared_ptr<const void> keep_alive)
 
 namespace {
 
+// The elements of a sequence or optional against the declared type.
+void check_elements(const std::string& name, const TensorType& type, const TensorView& view) {
+  if (view.dims.rank() != 1 || view.dims[0] < 0 || (type.dtype == DType::OPTIONAL && view.dims[0] > 1)) {
+    throw Error(Code::INPUT_SHAPE, name + ": " + std::string(dtype_name(type.dtype)) + " of shape " +
+                                       view.dims.to_string() +
+                                       (type.dtype == DType::OPTIONAL ? ", expected [0] or [1]" : ", expected [n]"));
+  }
+  for (int64_t k = 0; k < view.count(); ++k) {
+    const Tensor& element = view.as<Tensor>()[k];
+    const std::string what = name + ", element " + std::to_string(k);
+    const std::string got = "expected " + type.element->to_string() + ", got " +
+                            std::string(dtype_name(element.dtype())) + element.dims().to_string();
+    if (element.dtype() != type.element->dtype) throw Error(Code::INPUT_DTYPE, what + ": " + got);
+    if (is_collection(element.dtype())) {
+      check_elements(what, *type.element, element.view());
+      continue;
+    }
+    const Shape& shape = type.element->shape;
+    bool fits = !shape.ranked() || shape.rank() == element.dims().rank();
+    for (int d = 0; d < element.dims().rank(); ++d) {
+      fits = fits && element.dims()[d] >= 0 &&
+             (!shape.ranked() || !shape[d].is_const() || shape[d].value() == element.dims()[d]);
+    }
+    if (!fits) throw Error(Code::INPUT_SHAPE, what + ": " + got);
+  }
+}
+
 void check_input(const Program& program, size_t i, const TensorView& view, std::map<std::string, int64_t>& symbols) {
   const ProgramInput& input = program.inputs[i];
   const TensorType& type = program.buffers[static_cast<size_t>(input.buffer)].type;
@@ -101,6 +129,7 @@ void check_input(const Program& program, size_t i, const TensorView& view, std::
     throw Error(Code::INPUT_NAME, "input \"" + input.name + "\" is missing", "feed it as " + type.to_string());
   }
   if (view.dtype != type.dtype) throw Error(Code::INPUT_DTYPE, "input \"" + input.name + "\": " + expected());
+  if (is_collection(type.dtype)) return check_elements("input \"" + input.name + "\"", type, view);
   for (int64_t d : view.dims) {
     if (d < 0) throw Error(Code::INPUT_SHAPE, "input \"" + input.name + "\" has a negative dimension");
   }

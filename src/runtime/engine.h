@@ -34,7 +34,7 @@ class Engine {
   ProgramInfo info_;
 };
 
-// Memory for output i of the given type; nullptr lets the context use its own.
+// Memory for output i of the given type; nullptr lets the context use its own. Not called for outputs of objects.
 using OutputAllocator = std::function<void*(size_t, const TensorDesc&)>;
 
 class Context {

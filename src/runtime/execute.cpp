@@ -1,6 +1,6 @@
 #include <chrono>
-#include <cstring>
 
+#include "ops/common.h"
 #include "runtime/binding.h"
 #include "runtime/bound_ops.h"
 #include "runtime/control.h"
@@ -19,7 +19,7 @@ TensorDesc desc_of(Binding& binding, int32_t buffer) {
 void* own(Binding& binding, int32_t buffer, const TensorDesc& desc) {
   Slot& slot = slot_of(binding, buffer);
   slot.desc = desc;
-  slot.data = binding.owned[buffer].ensure(static_cast<size_t>(desc.bytes()));
+  slot.data = binding.owned[buffer].ensure(desc);
   return slot.data;
 }
 
@@ -77,7 +77,7 @@ void execute_dynamic(const Program& program, Binding& binding, BoundStep& bound)
   const Step& step = *bound.step;
   std::vector<TensorDesc> inputs;
   for (int32_t buffer : bound.inputs) inputs.push_back(desc_of(binding, buffer));
-  if (prepare_dynamic(program, binding, bound, inputs)) {
+  if (!bound.objects && prepare_dynamic(program, binding, bound, inputs)) {
     for (int32_t buffer : bound.outputs) {
       if (buffer >= 0) own(binding, buffer, slot_of(binding, buffer).desc);
     }
@@ -122,8 +122,8 @@ void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, v
     case BoundStep::Kind::COPY: {
       const Slot& from = slot_of(binding, bound.inputs[0]);
       const Slot& to = slot_of(binding, bound.outputs[0]);
-      if (from.desc.count() != 0) std::memcpy(to.data, from.data, static_cast<size_t>(from.desc.bytes()));
-      return;
+      if (is_object(from.desc.dtype)) own(binding, bound.outputs[0], from.desc);
+      return copy_elements({from.desc.dtype, from.desc.dims, from.data}, {to.desc.dtype, to.desc.dims, to.data});
     }
   }
 }
@@ -131,7 +131,12 @@ void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, v
 }  // namespace
 
 void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer* observer) {
-  for (const auto& [buffer, root] : binding.aliases) slot_of(binding, buffer).data = slot_of(binding, root).data;
+  for (const auto& [buffer, root] : binding.aliases) {
+    const Slot& from = slot_of(binding, root);
+    Slot& to = slot_of(binding, buffer);
+    to.data = from.data;
+    if (is_object(from.desc.dtype)) to.desc = from.desc;  // a collection's length is known only now
+  }
   for (BoundStep& bound : binding.steps) {
     try {
       if (observer == nullptr || bound.step == nullptr) {

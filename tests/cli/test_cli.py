@@ -150,7 +150,6 @@ def test_npy_files_keep_every_type(cli, identity, tmp_path, onnx_type, numpy_typ
         np.testing.assert_array_equal(y, x)
 
 
-@pytest.mark.skip(reason="contexts hold no string tensors yet")
 def test_npy_strings(cli, identity, tmp_path):
     identity(TensorProto.STRING)
     x = np.array([["a", "Gr\u00fc\u00dfe"], ["", "\U0001f600 \u4f60"]])

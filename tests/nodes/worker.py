@@ -53,7 +53,9 @@ def widen(array: np.ndarray) -> np.ndarray:
 
 
 def difference(name: str, got, want) -> str | None:
-    """Why `got` is not `want`, or None; a list is compared element by element."""
+    """Why `got` is not `want`, or None; a list is compared element by element, and None is an empty optional."""
+    if want is None or got is None:
+        return None if want is got else f"{name}: {'nothing' if got is None else 'something'}, expected the opposite"
     if isinstance(want, list):
         if not isinstance(got, list) or len(got) != len(want):
             return f"{name}: expected a sequence of {len(want)}"

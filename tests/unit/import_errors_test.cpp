@@ -128,12 +128,24 @@ TEST(ImportErrors, MissingOperatorsAreListedTogether) {
           "ai.onnx::Inner", "\"inside\""});
 }
 
-TEST(ImportErrors, SequencesAreNamed) {
-  ModelBuilder m = good();
-  auto* info = m.graph().add_input();
-  info->set_name("list");
-  info->mutable_type()->mutable_sequence_type();
-  expect(Code::UNSUPPORTED_OP, m, {"\"list\"", "sequence"});
+TEST(ImportErrors, OtherKindsOfValuesAreNamed) {
+  const auto with_input = [](auto&& fill) {
+    ModelBuilder m = good();
+    auto* info = m.graph().add_input();
+    info->set_name("value");
+    fill(*info->mutable_type());
+    return m;
+  };
+  auto map = with_input([](onnx::TypeProto& type) { type.mutable_map_type(); });
+  expect(Code::UNSUPPORTED_OP, map, {"\"value\"", "a map"});
+  auto nested = with_input(
+      [](onnx::TypeProto& type) { type.mutable_sequence_type()->mutable_elem_type()->mutable_sequence_type(); });
+  expect(Code::UNSUPPORTED_OP, nested, {"\"value\"", "a sequence inside of a sequence"});
+  auto optional = with_input(
+      [](onnx::TypeProto& type) { type.mutable_sequence_type()->mutable_elem_type()->mutable_optional_type(); });
+  expect(Code::UNSUPPORTED_OP, optional, {"\"value\"", "an optional inside"});
+  auto nothing = with_input([](onnx::TypeProto& type) { type.mutable_sequence_type(); });
+  expect(Code::TYPE, nothing, {"\"value\""});
 }
 
 TEST(ImportErrors, Versions) {

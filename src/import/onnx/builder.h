@@ -55,6 +55,10 @@ class Builder {
   Graph* add_body(Scope& scope, Node* node, const onnx::GraphProto& proto, const std::vector<TensorType>& input_types);
   void note_unsupported(const std::string& what);
   TensorType type_from_proto(const onnx::ValueInfoProto& info);
+  // `what` names the value in errors. UNDEFINED where nothing is said, and for types that are noted as unsupported.
+  TensorType type_from_proto(const onnx::TypeProto& type, const std::string& what, int depth = 0);
+  // Adds the nodes of `proto` to a loop's body, whose scope has its inputs already; returns its outputs.
+  std::vector<Value*> fill_loop_body(Scope& scope, const onnx::GraphProto& proto);
 
  private:
   void load_opsets();
@@ -78,6 +82,8 @@ class Builder {
   int64_t opset_of(const Scope& scope, const std::string& domain) const;
   void convert_attributes(const Scope& scope, const onnx::NodeProto& proto, NodeImport& out);
   void count_node();
+  void enter_graph(bool loop);
+  TensorType tensor_type(const onnx::TypeProto::Tensor& type, const std::string& what);
   Dim dim_from_proto(const onnx::TensorShapeProto::Dimension& dim);
   void throw_unsupported() const;
 
@@ -109,6 +115,8 @@ class Builder {
 
 // Positions of `nodes` in topological order (the given order when it is one already). Throws GRAPH_CYCLE.
 std::vector<int> topological_order(const NodeProtos& nodes);
+// What is sure of a type before the inference runs over the finished graph: the element types.
+TensorType loose_type(const TensorType& type);
 // Throws SHAPE_OVERFLOW when the known dims alone are more bytes than a number can hold.
 void check_bytes(const TensorType& type, const std::string& what);
 // Has the default domain an operator of this name in this opset?

@@ -25,15 +25,24 @@ namespace {
 using importer::Builder;
 using importer::quoted;
 
+// Do the element types agree, those of elements too?
+bool same_dtypes(const TensorType& a, const TensorType& b) {
+  if (a.dtype != b.dtype || (a.element == nullptr) != (b.element == nullptr)) return false;
+  return a.element == nullptr || same_dtypes(*a.element, *b.element);
+}
+
 // The declared type of an output against the inferred one; only what is certain counts.
 void check_output(const Value& value, const TensorType& declared) {
   if (declared.dtype == DType::UNDEFINED) return;
   const Node* producer = value.producer;
   const std::string where = producer == nullptr ? "" : "node " + quoted(producer->name) + " (" + producer->op + "): ";
-  if (declared.dtype != value.type.dtype) {
-    throw Error(Code::TYPE, where + "output " + quoted(value.name) + " is declared " +
-                                std::string(dtype_name(declared.dtype)) + ", its element type is " +
-                                std::string(dtype_name(value.type.dtype)));
+  if (!same_dtypes(declared, value.type)) {
+    const bool plain = declared.element == nullptr && value.type.element == nullptr;
+    const auto text = [&](const TensorType& type) {
+      return plain ? std::string(dtype_name(type.dtype)) : type.to_string();
+    };
+    throw Error(Code::TYPE, where + "output " + quoted(value.name) + " is declared " + text(declared) +
+                                ", its element type is " + text(value.type));
   }
   const Shape& got = value.type.shape;
   if (!declared.shape.ranked() || !got.ranked()) return;

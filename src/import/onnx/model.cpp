@@ -194,13 +194,17 @@ void Builder::add_outputs(Scope& scope, const onnx::GraphProto& graph) {
   }
 }
 
-Graph* Builder::add_body(Scope& scope, Node* node, const onnx::GraphProto& proto,
-                         const std::vector<TensorType>& input_types) {
-  const bool loop = node->op != "If";
+void Builder::enter_graph(bool loop) {
   if (++depth_ > options_.max_depth || (loop_depth_ += loop) > options_.max_loop_depth) {
     throw Error(Code::DEPTH, loop_depth_ > options_.max_loop_depth ? "Loop and Scan nest too deep"
                                                                    : "subgraphs and function calls nest too deep");
   }
+}
+
+Graph* Builder::add_body(Scope& scope, Node* node, const onnx::GraphProto& proto,
+                         const std::vector<TensorType>& input_types) {
+  const bool loop = node->op != "If";
+  enter_graph(loop);
   Scope inner;
   inner.parent = &scope;
   inner.graph = scope.graph->add_body(node);
@@ -215,7 +219,7 @@ Graph* Builder::add_body(Scope& scope, Node* node, const onnx::GraphProto& proto
     check_name(info.name(), "input");
     if (initializers.count(info.name()) != 0 && model_.ir_version() < kFirstIrWithDefaults) continue;
     TensorType type = i < input_types.size() ? input_types[i] : TensorType{};
-    if (type.dtype == DType::UNDEFINED) type = {type_from_proto(info).dtype, Shape()};
+    if (type.dtype == DType::UNDEFINED) type = loose_type(type_from_proto(info));
     define(inner, info.name(), inner.graph->add_input(value_name(inner, info.name()), std::move(type)));
     ++i;
   }
@@ -225,6 +229,23 @@ Graph* Builder::add_body(Scope& scope, Node* node, const onnx::GraphProto& proto
   --depth_;
   loop_depth_ -= loop;
   return inner.graph;
+}
+
+std::vector<Value*> Builder::fill_loop_body(Scope& scope, const onnx::GraphProto& proto) {
+  enter_graph(true);
+  add_initializers(scope, proto);
+  add_nodes(scope, proto.node());
+  std::vector<Value*> outputs;
+  for (const auto& info : proto.output()) {
+    check_name(info.name(), "output");
+    Value* value = info.name().empty() ? nullptr : resolve(scope, info.name());
+    if (value == nullptr)
+      throw Error(Code::UNDEFINED_VALUE, "output " + quoted(info.name()) + " is defined by no node");
+    outputs.push_back(value);
+  }
+  --depth_;
+  --loop_depth_;
+  return outputs;
 }
 
 std::string Builder::fresh_name(const std::string& wish) {

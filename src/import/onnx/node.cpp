@@ -18,6 +18,7 @@ AttributeProto::AttributeType type_of(const AttributeProto& proto) {
   if (proto.has_s()) return AttributeProto::STRING;
   if (proto.has_t()) return AttributeProto::TENSOR;
   if (proto.has_g()) return AttributeProto::GRAPH;
+  if (proto.has_tp()) return AttributeProto::TYPE_PROTO;
   if (proto.floats_size() > 0) return AttributeProto::FLOATS;
   if (proto.ints_size() > 0) return AttributeProto::INTS;
   if (proto.strings_size() > 0) return AttributeProto::STRINGS;
@@ -45,6 +46,8 @@ bool lies(const AttributeProto& proto, AttributeProto::AttributeType type) {
       return !proto.has_t();
     case AttributeProto::GRAPH:
       return !proto.has_g();
+    case AttributeProto::TYPE_PROTO:
+      return !proto.has_tp();
     case AttributeProto::SPARSE_TENSOR:
       return !proto.has_sparse_tensor();
     default:
@@ -77,6 +80,9 @@ void convert_attribute(Builder& builder, const std::string& name, const Attribut
           name, dense_from_sparse(proto.sparse_tensor(), builder.external(), builder.options().max_sparse_bytes));
     case AttributeProto::GRAPH:
       out.graphs[name] = &proto.g();
+      return;
+    case AttributeProto::TYPE_PROTO:
+      out.types[name] = builder.type_from_proto(proto.tp(), "attribute " + quoted(name));
       return;
     default:
       builder.note_unsupported("attribute " + quoted(name) + " of type " + std::to_string(type) + " in " + out.op);

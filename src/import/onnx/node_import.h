@@ -31,6 +31,7 @@ class NodeImport {
   std::vector<Value*> inputs;
   Attributes attrs;
   std::map<std::string, const onnx::GraphProto*> graphs;  // attributes that are graphs
+  std::map<std::string, TensorType> types;                // attributes that are types
   std::vector<std::string> outputs;                       // ONNX names; empty where omitted
 
   size_t input_count() const { return inputs.size(); }
@@ -77,6 +78,7 @@ void add_norm_handlers(HandlerMap& map);
 void add_image_handlers(HandlerMap& map);
 void add_misc_handlers(HandlerMap& map);
 void add_control_handlers(HandlerMap& map);
+void add_sequence_handlers(HandlerMap& map);
 void add_microsoft_handlers(HandlerMap& map);
 void add_microsoft_quant_handlers(HandlerMap& map);
 void add_ml_handlers(HandlerMap& map);

@@ -1,6 +1,7 @@
 #include "import/onnx/builder.h"
 #include "import/onnx/tensor.h"
 #include "import/onnx/text.h"
+#include "ops/sequence/sequence.h"
 
 namespace deepjit::importer {
 
@@ -31,39 +32,67 @@ void check_bytes(const TensorType& type, const std::string& what) {
   }
 }
 
-TensorType Builder::type_from_proto(const onnx::ValueInfoProto& info) {
-  const onnx::TypeProto& type = info.type();
-  if (!type.has_tensor_type()) {
-    if (type.value_case() != onnx::TypeProto::VALUE_NOT_SET) {
-      const char* kind = type.has_sequence_type()        ? "a sequence"
-                         : type.has_map_type()           ? "a map"
-                         : type.has_optional_type()      ? "an optional"
-                         : type.has_sparse_tensor_type() ? "a sparse tensor"
-                                                         : "opaque";
-      note_unsupported("value " + quoted(info.name()) + " that is " + kind);
-    }
-    return {};
-  }
+TensorType Builder::tensor_type(const onnx::TypeProto::Tensor& type, const std::string& what) {
   TensorType out;
-  if (type.tensor_type().elem_type() != 0) {
+  if (type.elem_type() != 0) {
     try {
-      out.dtype = dtype_from_onnx(type.tensor_type().elem_type());
+      out.dtype = dtype_from_onnx(type.elem_type());
     } catch (const Error& e) {
-      throw e.with_prefix("value " + quoted(info.name()) + ": ");
+      throw e.with_prefix(what + ": ");
     }
   }
-  if (type.tensor_type().has_shape()) {
-    const auto& shape = type.tensor_type().shape();
-    if (shape.dim_size() > kMaxRank) {
-      throw Error(Code::LIMIT, "value " + quoted(info.name()) + " has rank " + std::to_string(shape.dim_size()) +
-                                   ", the limit is " + std::to_string(kMaxRank));
-    }
-    std::vector<Dim> dims;
-    for (const auto& dim : shape.dim()) dims.push_back(dim_from_proto(dim));
-    out.shape = Shape(std::move(dims));
-    check_bytes(out, "value " + quoted(info.name()));
+  if (!type.has_shape()) return out;
+  if (type.shape().dim_size() > kMaxRank) {
+    throw Error(Code::LIMIT, what + " has rank " + std::to_string(type.shape().dim_size()) + ", the limit is " +
+                                 std::to_string(kMaxRank));
   }
+  std::vector<Dim> dims;
+  for (const auto& dim : type.shape().dim()) dims.push_back(dim_from_proto(dim));
+  out.shape = Shape(std::move(dims));
+  check_bytes(out, what);
   return out;
+}
+
+// ONNX has sequences of tensors, and optionals of tensors and of sequences; `depth` counts what is around this type.
+TensorType Builder::type_from_proto(const onnx::TypeProto& type, const std::string& what, int depth) {
+  using Kind = onnx::TypeProto;
+  switch (type.value_case()) {
+    case Kind::kTensorType:
+      return tensor_type(type.tensor_type(), what);
+    case Kind::kSequenceType:
+    case Kind::kOptionalType: {
+      const bool sequence = type.value_case() == Kind::kSequenceType;
+      const int inner = sequence ? 2 : depth + 1;
+      if (depth == 2 || (!sequence && depth == 1)) break;
+      TensorType element =
+          type_from_proto(sequence ? type.sequence_type().elem_type() : type.optional_type().elem_type(), what, inner);
+      if (element.dtype == DType::UNDEFINED) return {};
+      // ONNX's helpers write a shape without dims where the elements have any shape.
+      if (element.shape.ranked() && element.shape.rank() == 0) element.shape = Shape();
+      return collection_type(sequence ? DType::SEQUENCE : DType::OPTIONAL, root_.fresh_dim(), std::move(element));
+    }
+    case Kind::VALUE_NOT_SET:
+      return {};
+    default:
+      break;
+  }
+  const char* kind = type.has_map_type()             ? "a map"
+                     : type.has_sparse_tensor_type() ? "a sparse tensor"
+                     : type.has_sequence_type()      ? "a sequence inside of a sequence"
+                     : type.has_optional_type()      ? "an optional inside of another type"
+                                                     : "opaque";
+  note_unsupported(what + " that is " + kind);
+  return {};
+}
+
+TensorType Builder::type_from_proto(const onnx::ValueInfoProto& info) {
+  return type_from_proto(info.type(), "value " + quoted(info.name()), 0);
+}
+
+TensorType loose_type(const TensorType& type) {
+  TensorType out{type.dtype, Shape()};
+  if (type.element == nullptr) return out;
+  return collection_type(type.dtype, Dim::symbol("?0"), loose_type(*type.element));
 }
 
 }  // namespace deepjit::importer

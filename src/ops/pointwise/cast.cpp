@@ -98,7 +98,7 @@ void cast_through(const TensorView& in, const TensorView& out, DType wide, CastR
 }
 
 void expect_castable(DType dtype) {
-  if (dtype == DType::STRING || dtype_size(dtype) == 0) {
+  if (dtype != DType::STRING && dtype_size(dtype) == 0) {
     throw Error(Code::TYPE, "Cast: element type " + std::string(dtype_name(dtype)) + " is not supported");
   }
 }
@@ -107,6 +107,8 @@ void expect_castable(DType dtype) {
 
 void cast_elements(const TensorView& in, const TensorView& out, CastRounding rounding) {
   if (in.dtype == out.dtype) return copy_elements(in, out);
+  if (in.dtype == DType::STRING) return parse_numbers(in, out, rounding);
+  if (out.dtype == DType::STRING) return print_numbers(in, out);
   if (in.dtype == DType::FLOAT64) return cast_through<double>(in, out, DType::FLOAT64, rounding);
   if (is_float(in.dtype)) return cast_through<float>(in, out, DType::FLOAT32, rounding);
   if (in.dtype == DType::UINT64) return cast_through<uint64_t>(in, out, DType::UINT64, rounding);

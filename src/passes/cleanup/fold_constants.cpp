@@ -4,6 +4,7 @@
 
 #include "base/visit.h"
 #include "graph/infer.h"
+#include "ops/sequence/sequence.h"
 #include "passes/edit.h"
 #include "passes/evaluate_op.h"
 
@@ -15,6 +16,11 @@ constexpr int64_t kMaxBytes = int64_t{64} << 20;
 constexpr int64_t kFreeBytes = int64_t{1} << 20;
 constexpr int64_t kMaxGrowth = 4;
 
+// Bytes of a tensor as folding weighs them: strings are at least their objects.
+int64_t weight(const TensorDesc& desc) {
+  return desc.dtype == DType::STRING ? checked_mul(desc.count(), sizeof(std::string)) : desc.bytes();
+}
+
 bool too_large(int64_t bytes, int64_t input_bytes) {
   return bytes > kMaxBytes || (bytes > kFreeBytes && bytes > kMaxGrowth * input_bytes);
 }
@@ -24,7 +30,7 @@ int64_t known_output_bytes(const Node& node) {
   int64_t bytes = 0;
   for (const Value* out : node.outputs) {
     if (out == nullptr || !out->type.shape.as_const()) continue;
-    bytes = std::max(bytes, TensorDesc{out->type.dtype, *out->type.shape.as_const()}.bytes());
+    bytes = std::max(bytes, weight({out->type.dtype, *out->type.shape.as_const()}));
   }
   return bytes;
 }
@@ -48,11 +54,15 @@ bool take_results(Node* node, const std::vector<Tensor>& results) {
 bool fold_evaluated(Node* node) {
   const OpDef& def = find_op(node->op);
   if (!def.deterministic || !def.evaluate || !node->bodies.empty() || !all_constant(*node)) return false;
+  // Sequences and optionals are cheap to make, and no constants.
+  for (const Value* out : node->outputs) {
+    if (out != nullptr && is_collection(out->type.dtype)) return false;
+  }
   int64_t input_bytes = 0;
   std::vector<Tensor> inputs;
   for (const Value* v : node->inputs) {
     inputs.push_back(v == nullptr ? Tensor() : v->constant);
-    if (v != nullptr) input_bytes += v->constant.bytes();
+    if (v != nullptr) input_bytes += weight(v->constant.view().desc());
   }
   std::vector<bool> wanted;
   for (const Value* v : node->outputs) wanted.push_back(v != nullptr);
@@ -66,7 +76,7 @@ bool fold_evaluated(Node* node) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (!wanted[i]) continue;
     if (!results[i].defined() || results[i].dtype() != node->outputs[i]->type.dtype) return false;
-    if (too_large(results[i].bytes(), input_bytes)) return false;
+    if (too_large(weight(results[i].view().desc()), input_bytes)) return false;
   }
   return take_results(node, results);
 }

@@ -38,7 +38,7 @@ void define_outputs(NodeImport& node, Node* built) {
 }
 
 // The element type is sure before the inference runs; the shape is not.
-TensorType dtype_only(const Value* value) { return {dtype_of(value), Shape()}; }
+TensorType dtype_only(const Value* value) { return value == nullptr ? TensorType{} : loose_type(value->type); }
 
 void import_if(NodeImport& node) {
   const onnx::GraphProto& then_proto = require_graph(node, "then_branch");
@@ -59,6 +59,28 @@ void import_if(NodeImport& node) {
   define_outputs(node, built);
 }
 
+// A carried value may enter as an optional and leave as what that holds: the body then gives back an optional, and
+// the value after the loop is what it holds.
+void hold_in_optionals(NodeImport& node, Node* built, Graph* body, size_t carried) {
+  Scope inside;
+  inside.graph = body;
+  for (size_t i = 0; i < carried; ++i) {
+    Value*& out = body->outputs[1 + i];
+    const DType given = dtype_of(out);
+    if (dtype_of(node.input(2 + i)) != DType::OPTIONAL || given == DType::OPTIONAL || given == DType::UNDEFINED)
+      continue;
+    const std::string name = node.builder.fresh_name(node.name + "/optional");
+    out = node.builder.add_node(inside, "Optional", node.name, {out}, {}, {name})->output(0);
+    Value*& after = built->outputs[i];
+    after->type = loose_type(out->type);
+    if (!node.has_output(i)) continue;
+    Value* held = node.emit("OptionalGetElement", {after});
+    std::swap(held->name, after->name);
+    node.builder.define(node.scope, node.outputs[i], held);
+    node.outputs[i].clear();  // it is defined now
+  }
+}
+
 void import_loop(NodeImport& node) {
   const onnx::GraphProto& proto = require_graph(node, "body");
   if (proto.output_size() < 1) throw Error(Code::ARITY, "the body has no condition output");
@@ -67,12 +89,13 @@ void import_loop(NodeImport& node) {
   std::vector<TensorType> types = {{DType::INT64, Shape(std::vector<Dim>{})}, {DType::BOOL, Shape(std::vector<Dim>{})}};
   for (size_t i = 0; i < carried; ++i) types.push_back(dtype_only(node.require_input(2 + i)));
   Node* built = add_control_node(node, "Loop", static_cast<size_t>(proto.output_size()) - 1, {});
-  const Graph* body = node.builder.add_body(node.scope, built, proto, types);
+  Graph* body = node.builder.add_body(node.scope, built, proto, types);
   check_counts("number of inputs of the body", body->inputs.size(), 2 + carried);
   if (built->outputs.size() < carried) {
     check_counts("number of outputs of the body", built->outputs.size() + 1, carried + 1);
   }
   for (size_t i = 0; i < built->outputs.size(); ++i) built->outputs[i]->type = dtype_only(body->outputs[i + 1]);
+  hold_in_optionals(node, built, body, carried);
   define_outputs(node, built);
 }
 

@@ -11,6 +11,7 @@ Handler find_handler(const std::string& op) {
     add_image_handlers(out);
     add_misc_handlers(out);
     add_control_handlers(out);
+    add_sequence_handlers(out);
     add_microsoft_handlers(out);
     add_microsoft_quant_handlers(out);
     add_ml_handlers(out);
