@@ -1,8 +1,9 @@
 // Optional with a type for its element, and SequenceMap, which becomes a Loop.
+#include "ops/sequence/sequence.h"
+
 #include "import/onnx/builder.h"
 #include "import/onnx/node_import.h"
 #include "import/onnx/text.h"
-#include "ops/sequence/sequence.h"
 
 namespace deepjit::importer {
 
