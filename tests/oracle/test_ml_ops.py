@@ -104,6 +104,18 @@ def test_label_encoder(keys):
     agree("LabelEncoder", x, 4, values_floats=[1.5, 2.5, 3.5], default_float=0.25, **{f"keys_{keys}": known})
 
 
+@pytest.mark.parametrize("keys", KEYS)
+def test_label_encoder_to_strings(keys):
+    known, x = KEYS[keys]
+    agree("LabelEncoder", x, 4, values_strings=["p", "", "long enough for memory of its own"], default_string="?",
+          **{f"keys_{keys}": known})  # fmt: skip
+
+
+def test_classifier_with_labels_of_strings():
+    agree("LinearClassifier", np.array([[1, 2], [-3, 1]], np.float32), outputs=("label", "scores"),
+          classlabels_strings=["no", "yes"], coefficients=[1.0, -1, 0.5, 2], intercepts=[0.1, 0.2])  # fmt: skip
+
+
 def test_label_encoder_defaults_and_repeated_keys():
     x = np.array([[1, 2], [3, 1]], np.int64)
     got = run("LabelEncoder", x, 4, keys_int64s=[1, 2, 1], values_floats=[1.0, 2.0, 4.0])["y"]
