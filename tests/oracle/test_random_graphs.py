@@ -10,7 +10,7 @@ import run_random  # noqa: E402
 
 SECONDS = 60
 FLOOR = 20  # graphs that must be reached in that time
-WIDE = 80  # graphs after which every construct must have been seen
+WIDE = 200  # graphs after which every construct must have been seen
 
 
 def test_random_graphs(deepjit_present, tmp_path, capsys):
