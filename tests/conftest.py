@@ -21,6 +21,22 @@ except ImportError as error:
     sys.modules["deepjit"] = stand_in
 
 
+def pytest_addoption(parser):
+    parser.addoption("--all-models", action="store_true", help="fetch and run the large models too")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "large: needs a model of many megabytes; runs with --all-models only")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--all-models"):
+        return
+    large = [item for item in items if item.get_closest_marker("large")]
+    config.hook.pytest_deselected(items=large)
+    items[:] = [item for item in items if not item.get_closest_marker("large")]
+
+
 @pytest.fixture(autouse=True, scope="session")
 def deepjit_present():
     """Tests fail without deepjit; DEEPJIT_ALLOW_MISSING=1 turns that into a skip."""

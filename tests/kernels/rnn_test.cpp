@@ -68,6 +68,44 @@ TEST(Lstm, MatchesTheDefinitionWithPeepholes) {
   }
 }
 
+// One step from no state: the gates are the input's product alone, quantized as DynamicQuantizeLinear does.
+TEST(Lstm, DynamicQuantizeLstmQuantizesItsInputAndState) {
+  const int64_t batch = 2, in = 5, h = 3;
+  const Tensor x = wave({2, batch, in}, 0.7f), w_scale = wave({1}, 0.02f), r_scale = wave({1}, 0.03f);
+  Tensor w(DType::INT8, {1, 4 * h, in}), r(DType::INT8, {1, 4 * h, h});
+  for (int64_t i = 0; i < w.count(); ++i) w.as<int8_t>()[i] = static_cast<int8_t>(i * 37 % 256 - 128);
+  for (int64_t i = 0; i < r.count(); ++i) r.as<int8_t>()[i] = static_cast<int8_t>(i * 91 % 256 - 128);
+  const Tensor zero = Tensor::from<int8_t>(DType::INT8, {1}, std::vector<int8_t>{5});
+  const std::vector<Tensor> out =
+      run_op("deepjit.DynamicQuantizeLSTM", {},
+             {x, w, r, none(), none(), none(), none(), none(), w_scale, zero, r_scale, zero}, 3);
+  const std::vector<Tensor> q = run_op("DynamicQuantizeLinear", {}, {x}, 3);
+  const double scale = *q[1].as<float>() * at(w_scale, 0);
+  const int zero_x = *q[2].as<uint8_t>();
+  for (int64_t n = 0; n < batch; ++n) {
+    for (int64_t k = 0; k < h; ++k) {
+      auto gate = [&](int64_t g) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < in; ++i) {
+          sum += (q[0].as<uint8_t>()[n * in + i] - zero_x) * (w.as<int8_t>()[(g * h + k) * in + i] - 5);
+        }
+        return static_cast<double>(sum) * scale;
+      };
+      const double cell = sigmoid(gate(0)) * std::tanh(gate(3));
+      EXPECT_NEAR(at(out[0], n * h + k), sigmoid(gate(1)) * std::tanh(cell), 1e-6);
+    }
+  }
+  // The second step differs from an exact state by its quantization, and by no more.
+  Tensor real_w(DType::FLOAT32, w.dims()), real_r(DType::FLOAT32, r.dims());
+  for (int64_t i = 0; i < w.count(); ++i) real_w.as<float>()[i] = at(w_scale, 0) * (w.as<int8_t>()[i] - 5);
+  for (int64_t i = 0; i < r.count(); ++i) real_r.as<float>()[i] = at(r_scale, 0) * (r.as<int8_t>()[i] - 5);
+  const std::vector<Tensor> real = run_op("LSTM", {}, {x, real_w, real_r}, 3);
+  double apart = 0;
+  for (int64_t i = 0; i < batch * h; ++i) apart = std::max(apart, std::fabs(at(out[1], i) - at(real[1], i)));
+  EXPECT_GT(apart, 0);
+  EXPECT_LT(apart, 0.05);
+}
+
 TEST(Lstm, BidirectionalIsBothDirectionsAndLayoutOnlyMovesAxes) {
   const int64_t steps = 3, batch = 2, in = 2, h = 2;
   const Tensor x = wave({steps, batch, in}, 0.7f), w = wave({2, 4 * h, in}, 0.3f), r = wave({2, 4 * h, h}, 0.9f);

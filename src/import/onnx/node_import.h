@@ -80,7 +80,6 @@ void add_misc_handlers(HandlerMap& map);
 void add_control_handlers(HandlerMap& map);
 void add_sequence_handlers(HandlerMap& map);
 void add_microsoft_handlers(HandlerMap& map);
-void add_microsoft_quant_handlers(HandlerMap& map);
 void add_ml_handlers(HandlerMap& map);
 void add_tree_handlers(HandlerMap& map);
 void add_training_handlers(HandlerMap& map);

@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM. The input's share of all gates is one matrix product over all steps; each step then adds
-// the state's share and runs the cell.
+// RNN, GRU, LSTM and deepjit.DynamicQuantizeLSTM. The input's share of all gates is one matrix product over all steps;
+// each step then adds the state's share and runs the cell.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -7,6 +7,8 @@
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/gemm.h"
 #include "ops/nn/rnn_cell.h"
+#include "ops/nn/rnn_quantized.h"
+#include "ops/pointwise/quantize.h"
 
 namespace deepjit {
 
@@ -33,7 +35,21 @@ struct Direction {
   C* gates_x;  // [steps * batch][gates * hidden]: X W^T + biases
   C* gates;    // [batch][gates * hidden]: this step's
   C* extra;    // [batch][hidden], for GRU
+  // Instead of w and r, where the weights have 8 bits.
+  const QuantizedWeights* quantized_w = nullptr;
+  const QuantizedWeights* quantized_r = nullptr;
+  DynamicProduct* product = nullptr;
 };
+
+// out = x W^T, or out += x W^T, with weights [columns, depth] in either form.
+template <typename C>
+void weigh(const Direction<C>& d, const C* x, int64_t rows, int64_t columns, int64_t depth, const C* w,
+           const QuantizedWeights* quantized, C* out, bool add) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (quantized != nullptr) return d.product->run(x, rows, *quantized, out, add);
+  }
+  gemm<C>(rows, columns, depth, {x, depth, 1}, {w, 1, depth}, out, columns, add);
+}
 
 template <typename C>
 void lstm_cell(const Sizes& s, const Direction<C>& d, int64_t n) {
@@ -103,7 +119,7 @@ void input_gates(const Sizes& s, const Direction<C>& d, Cell cell, const C* x) {
       out[k] = (d.bias_w == nullptr ? C(0) : d.bias_w[k] + (apart ? C(0) : d.bias_r[k]));
     }
   }
-  gemm<C>(rows, width, s.input, {x, s.input, 1}, {d.w, 1, s.input}, d.gates_x, width, true);
+  weigh(d, x, rows, width, s.input, d.w, d.quantized_w, d.gates_x, true);
 }
 
 // One step for all sequences that are this long. y (may be nullptr) is called with (t, n, h).
@@ -111,7 +127,7 @@ template <typename C, typename Emit>
 void run_step(const Sizes& s, const Direction<C>& d, Cell cell, int64_t step, const std::vector<int64_t>& lengths,
               Emit emit) {
   const int64_t width = s.gates * s.hidden;
-  gemm<C>(s.batch, width, s.hidden, {d.h, s.hidden, 1}, {d.r, 1, s.hidden}, d.gates, width);
+  weigh(d, d.h, s.batch, width, s.hidden, d.r, d.quantized_r, d.gates, false);
   for (int64_t n = 0; n < s.batch; ++n) {
     const int64_t length = lengths[static_cast<size_t>(n)];
     if (step >= length) continue;
@@ -194,7 +210,7 @@ const std::vector<std::string>& default_activations(Cell cell) {
 }
 
 template <typename C>
-Direction<C> make_direction(EvalContext& ctx, const Sizes& s, Cell cell) {
+Direction<C> make_direction(EvalContext& ctx, const Sizes& s) {
   Direction<C> d{};
   const int64_t width = s.gates * s.hidden;
   d.clip = ctx.attrs().get_float("clip", 0);
@@ -208,6 +224,22 @@ Direction<C> make_direction(EvalContext& ctx, const Sizes& s, Cell cell) {
   return d;
 }
 
+// The 8-bit weights of deepjit.DynamicQuantizeLSTM; empty for the other ops.
+struct EightBits {
+  std::vector<float> w_scales, r_scales;
+  std::vector<int32_t> w_zeros, r_zeros;
+  std::vector<QuantizedWeights> w, r;
+  std::optional<DynamicProduct> product;
+
+  EightBits(EvalContext& ctx, const Sizes& s) {
+    if (ctx.num_inputs() <= kScales || is_float(ctx.dtype(1))) return;
+    w = quantized_weights(ctx, 1, kScales, w_scales, w_zeros);
+    r = quantized_weights(ctx, 2, kScales + 2, r_scales, r_zeros);
+    product.emplace(ctx, checked_mul(s.batch, std::max(checked_mul(s.steps, s.input), s.hidden)));
+  }
+  static constexpr int kScales = 8;  // the first input behind those of LSTM
+};
+
 template <typename C>
 void run_recurrent(EvalContext& ctx, Cell cell) {
   const Sizes s = sizes_of(ctx, cell);
@@ -215,7 +247,10 @@ void run_recurrent(EvalContext& ctx, Cell cell) {
   const std::vector<int64_t> lengths = sequence_lengths(ctx, s);
   const std::vector<RnnActivation> f =
       rnn_activations(ctx.attrs(), static_cast<size_t>(s.directions), default_activations(cell));
-  const C *x = read_compute<C>(ctx, 0), *w = read_compute<C>(ctx, 1), *r = read_compute<C>(ctx, 2);
+  EightBits bits(ctx, s);
+  const C* x = read_compute<C>(ctx, 0);
+  const C* w = bits.product ? nullptr : read_compute<C>(ctx, 1);
+  const C* r = bits.product ? nullptr : read_compute<C>(ctx, 2);
   const C *b = read_optional<C>(ctx, 3), *initial_h = read_optional<C>(ctx, 5);
   const C* initial_c = cell == Cell::LSTM ? read_optional<C>(ctx, 6) : nullptr;
   const C* peephole = cell == Cell::LSTM ? read_optional<C>(ctx, 7) : nullptr;
@@ -227,10 +262,16 @@ void run_recurrent(EvalContext& ctx, Cell cell) {
   if (ctx.has_output(1)) y_h.emplace(ctx, 1, dtype, state_dims(s));
   if (ctx.has_output(2)) y_c.emplace(ctx, 2, dtype, state_dims(s));
   if (y) std::fill_n(y->data(), y_dims.count(), C(0));
-  Direction<C> d = make_direction<C>(ctx, s, cell);
+  Direction<C> d = make_direction<C>(ctx, s);
   for (int64_t k = 0; k < s.directions; ++k) {
-    d.w = w + k * width * s.input;
-    d.r = r + k * width * s.hidden;
+    if (bits.product) {
+      d.quantized_w = &bits.w[static_cast<size_t>(k)];
+      d.quantized_r = &bits.r[static_cast<size_t>(k)];
+      d.product = &*bits.product;
+    } else {
+      d.w = w + k * width * s.input;
+      d.r = r + k * width * s.hidden;
+    }
     d.bias_w = b == nullptr ? nullptr : b + k * 2 * width;
     d.bias_r = b == nullptr ? nullptr : d.bias_w + width;
     d.peephole = peephole == nullptr ? nullptr : peephole + k * 3 * s.hidden;
@@ -303,6 +344,16 @@ void infer_recurrent(InferContext& ctx, Cell cell) {
   for (int i = 1; i < ctx.num_outputs(); ++i) ctx.set_output(i, ctx.dtype(0), Shape(state));
 }
 
+// Inputs 0 to 7 are those of LSTM, with W and R in 8 bits; then W_scale, W_zero_point, R_scale, R_zero_point. X and the
+// state are quantized where they are multiplied.
+void infer_dynamic_quantize_lstm(InferContext& ctx) {
+  expect_8bit(ctx, "DynamicQuantizeLSTM", 1);
+  expect_8bit(ctx, "DynamicQuantizeLSTM", 2);
+  if (ctx.dtype(0) != DType::FLOAT32) throw Error(Code::TYPE, "DynamicQuantizeLSTM needs float32");
+  if (!ctx.has_input(8) || !ctx.has_input(10)) throw Error(Code::ARITY, "DynamicQuantizeLSTM needs both scales");
+  infer_recurrent(ctx, Cell::LSTM);
+}
+
 OpDef recurrent_op(const std::string& name, Cell cell, int max_inputs, int max_outputs) {
   return {.name = name,
           .min_inputs = 3,
@@ -322,6 +373,10 @@ void add_rnn_ops(OpRegistry& registry) {
   registry.add(recurrent_op("RNN", Cell::RNN, 6, 2));
   registry.add(recurrent_op("GRU", Cell::GRU, 6, 2));
   registry.add(recurrent_op("LSTM", Cell::LSTM, 8, 3));
+  OpDef quantized = recurrent_op("deepjit.DynamicQuantizeLSTM", Cell::LSTM, 12, 3);
+  quantized.infer = infer_dynamic_quantize_lstm;
+  quantized.evaluate = [](EvalContext& ctx) { run_recurrent<float>(ctx, Cell::LSTM); };
+  registry.add(std::move(quantized));
 }
 
 }  // namespace deepjit

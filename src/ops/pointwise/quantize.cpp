@@ -295,26 +295,40 @@ void infer_dynamic_quantize(InferContext& ctx) {
   ctx.set_output(2, DType::UINT8, Shape(std::vector<Dim>{}));
 }
 
-void evaluate_dynamic_quantize(EvalContext& ctx) {
-  const float* x = ctx.data<float>(0);
-  const int64_t n = ctx.input(0).count();
+// The scale and zero point that just hold n floats and 0.
+DynamicQuantization dynamic_range(const float* x, int64_t n) {
   float low = 0;
   float high = 0;
   for (int64_t i = 0; i < n; ++i) {
     low = x[i] < low ? x[i] : low;
     high = x[i] > high ? x[i] : high;
   }
-  const QuantRange range = quant_range(DType::UINT8);
   const float scale = high == low ? 1.0f : (high - low) / 255.0f;
-  const float zero = quantize_value(-low / scale, 0, range);
+  const float zero = quantize_value(-low / scale, 0, quant_range(DType::UINT8));
+  return {scale, static_cast<int32_t>(zero)};
+}
+
+void evaluate_dynamic_quantize(EvalContext& ctx) {
+  const float* x = ctx.data<float>(0);
+  const int64_t n = ctx.input(0).count();
+  DynamicQuantization q;
   if (ctx.has_output(0)) {
-    quantize_row(x, n, &scale, &zero, 0, range, ctx.output(0, DType::UINT8, ctx.dims(0)).as<uint8_t>());
+    q = quantize_dynamically(x, n, ctx.output(0, DType::UINT8, ctx.dims(0)).as<uint8_t>());
+  } else {
+    q = dynamic_range(x, n);
   }
-  if (ctx.has_output(1)) *ctx.output(1, DType::FLOAT32, {}).as<float>() = scale;
-  if (ctx.has_output(2)) *ctx.output(2, DType::UINT8, {}).as<uint8_t>() = static_cast<uint8_t>(zero);
+  if (ctx.has_output(1)) *ctx.output(1, DType::FLOAT32, {}).as<float>() = q.scale;
+  if (ctx.has_output(2)) *ctx.output(2, DType::UINT8, {}).as<uint8_t>() = static_cast<uint8_t>(q.zero_point);
 }
 
 }  // namespace
+
+DynamicQuantization quantize_dynamically(const float* x, int64_t n, uint8_t* out) {
+  const DynamicQuantization q = dynamic_range(x, n);
+  const auto zero = static_cast<float>(q.zero_point);
+  quantize_row(x, n, &q.scale, &zero, 0, quant_range(DType::UINT8), out);
+  return q;
+}
 
 void add_quantize_ops(OpRegistry& registry) {
   registry.add({.name = "QuantizeLinear",

@@ -27,6 +27,13 @@ inline float quantize_value(float scaled, float zero_point, QuantRange range) {
   return v < range.low ? range.low : v > range.high ? range.high : v;
 }
 
+// Quantizes n floats to uint8 with the scale and zero point that just hold them and 0.
+struct DynamicQuantization {
+  float scale;
+  int32_t zero_point;
+};
+DynamicQuantization quantize_dynamically(const float* x, int64_t n, uint8_t* out);
+
 // out[k] = saturate(round(in[k] * multiplier) + zero_point) into int8 or uint8.
 void requantize(const int32_t* in, int64_t n, float multiplier, int32_t zero_point, DType dtype, void* out);
 

@@ -13,7 +13,6 @@ Handler find_handler(const std::string& op) {
     add_control_handlers(out);
     add_sequence_handlers(out);
     add_microsoft_handlers(out);
-    add_microsoft_quant_handlers(out);
     add_ml_handlers(out);
     add_tree_handlers(out);
     add_training_handlers(out);
