@@ -295,7 +295,7 @@ def nbits_cases():
     attrs = {"bits": 4, "block_size": 16, "N": 6, "K": 48}
     inputs = [real(4, 48), Const(pack(numbers, 4)), scales, None, group]
     yield Case("nbits_group", "MatMulNBits", inputs, attrs)
-    inputs[3] = zeros
+    inputs = [*inputs[:3], zeros, group]
     yield Case("nbits_group_zero", "MatMulNBits", inputs, attrs, reference=by_group)
     flat = [real(4, 48), Const(pack(numbers, 4)), Const(scales.array.reshape(-1)), Const(zeros.array.reshape(-1))]
     yield Case("nbits_flat", "MatMulNBits", flat, attrs)

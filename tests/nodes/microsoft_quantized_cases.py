@@ -1,7 +1,7 @@
 """The convolutions and the quantized operators of com.microsoft, for test_microsoft_ops.py."""
 
 import numpy as np
-from microsoft_cases import F32, I8, I16, I32, U8, U16, Case, Const, ints, quantized, real, run_onnxruntime, scalar
+from microsoft_cases import I8, I16, I32, U8, U16, Case, Const, ints, quantized, real, run_onnxruntime, scalar
 
 # ---- convolutions
 
