@@ -18,7 +18,7 @@ const Tensor& require_bytes(const NodeImport& node, size_t input) {
   return *tensor;
 }
 
-DType unpacked_type(int64_t bits) { return bits == 4 ? DType::UINT4 : DType::UINT8; }
+DType unpacked_type(int64_t bits) { return bits == 2 ? DType::UINT2 : bits == 4 ? DType::UINT4 : DType::UINT8; }
 
 // Rows of numbers of `bits` bits, low bits first, each row starting on a byte: [rows, columns], one element a number.
 // `bytes_per_row` may be more than the columns need.
