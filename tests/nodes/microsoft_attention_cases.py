@@ -230,14 +230,14 @@ def rotary_cases():
 # ---- DynamicQuantizeLSTM
 
 
-def lstm(name, dtype=I8, directions=1, columns=False, lengths=False, state=True, peephole=False, length=5, **attrs):
+def lstm(name, dtype=I8, directions=1, columns=False, state=True, peephole=False, length=5, **attrs):
     hidden, size, batch = 6, 4, 3
     shape = (directions, 4 * hidden) if columns else (directions,)
     zeros = np.zeros(shape, dtype) + (3 if dtype == U8 or not columns else 0)
     weights = [Const(quantized(directions, n, 4 * hidden, dtype=dtype)) for n in (size, hidden)]
     scales = [Const((np.abs(real(*shape)) * 0.002 + 0.002).astype(F32)) for _ in range(2)]
     inputs = [real(length, batch, size), *weights, Const(real(directions, 8 * hidden, scale=0.3))]
-    inputs.append(np.array([length, 2, length - 1], I32) if lengths else None)
+    inputs.append(None)
     inputs += [real(directions, batch, hidden, scale=0.5) for _ in range(2)] if state else [None, None]
     inputs.append(Const(real(directions, 3 * hidden, scale=0.3)) if peephole else None)
     inputs += [scales[0], Const(zeros.astype(dtype)), scales[1], Const(zeros.astype(dtype))]
@@ -252,11 +252,9 @@ def lstm_cases():
     yield lstm("both", directions=2, direction="bidirectional")
     yield lstm("columns", columns=True)
     yield lstm("columns_both", columns=True, directions=2, direction="bidirectional")
-    yield lstm("lengths", lengths=True)
     yield lstm("no_state", state=False)
     yield lstm("peephole", peephole=True)
     yield lstm("one_step", length=1)
-    yield lstm("clip", clip=0.4)
     yield lstm("activations", activations=["Sigmoid", "Tanh", "Relu"])
 
 
