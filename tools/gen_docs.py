@@ -1,5 +1,5 @@
-"""Writes the documents that are made from the code: docs/errors.md from src/base/error.h, docs/options.md from the
-table in cli/build_flags.cpp, docs/doctor.md from the table in src/doctor/rules.cpp.
+"""Writes the documents that are made from the code: docs/errors.md from src/base/error.h, docs/limits.md from
+src/base/limits.h, docs/options.md from the table in cli/build_flags.cpp, docs/doctor.md from src/doctor/rules.cpp.
 
 gen_docs.py          rewrites what is out of date
 gen_docs.py --check  only says what is out of date, with exit code 1
@@ -163,10 +163,32 @@ def doctor_page(source: str) -> str:
     return page
 
 
+LIMIT = re.compile(r'\bX\("(\w+)", (\w+), (\d+), "([^"]+)", (\w+),[\s\\]*"((?:[^"\\]|\\.)*)"\)')
+LIMITS_HEADER = """\
+# Limits
+
+Made by tools/gen_docs.py from the table in src/base/limits.h; do not edit by hand. `deepjit limits` prints it.
+
+What goes past a limit gets the error of its row. Where no error stands, nothing fails: the work is left for run time,
+or done again.
+
+| stage | limit | value | error | why |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def limits_page(header: str) -> str:
+    page = LIMITS_HEADER
+    for stage, name, value, unit, error, why in LIMIT.findall(header):
+        page += f"| {stage} | {name} | {int(value):,} {unit} | {'' if error == 'OK' else error} | {why} |\n"
+    return page
+
+
 def pages() -> dict[str, str]:
     """Path -> text of every made document."""
     return {
         "docs/errors.md": errors_page((ROOT / "src/base/error.h").read_text()),
+        "docs/limits.md": limits_page((ROOT / "src/base/limits.h").read_text()),
         "docs/options.md": options_page((ROOT / "cli/build_flags.cpp").read_text()),
         "docs/doctor.md": doctor_page((ROOT / "src/doctor/rules.cpp").read_text()),
     }

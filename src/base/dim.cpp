@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
+
+#include "base/limits.h"
 
 namespace deepjit {
 
@@ -11,12 +12,22 @@ struct Dim::Atom {
   Kind kind;
   std::string key;  // printed form; equal keys mean equal atoms
   Dim a, b;         // operands of FLOORDIV, MIN, MAX
+  int depth = 0;    // of nested operations
 
   bool is_constant_division() const { return kind == Kind::FLOORDIV && b.is_const(); }
+  static int depth_of(const Dim& d);
+  static std::shared_ptr<const Atom> operation(Kind kind, const Dim& a, const Dim& b, std::string key);
 };
 
 namespace {
 
+int64_t checked_sub(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_sub_overflow(a, b, &out)) throw Error(Code::SHAPE_OVERFLOW, "a difference of sizes overflows");
+  return out;
+}
+
+// For b > 0.
 int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
 
 bool simple(const std::string& text) {
@@ -29,7 +40,28 @@ std::string wrapped(const Dim& d) {
   return simple(text) ? text : "(" + text + ")";
 }
 
+// Shape arithmetic can square and nest expressions without end.
+void check_limit(size_t size, int64_t limit, const char* what) {
+  if (size <= static_cast<size_t>(limit)) return;
+  throw Error(Code::LIMIT, std::string("a symbolic dimension has more than ") + std::to_string(limit) + " " + what);
+}
+
 }  // namespace
+
+int Dim::Atom::depth_of(const Dim& d) {
+  int depth = 0;
+  for (const Term& term : d.terms_) {
+    for (const auto& atom : term.atoms) depth = std::max(depth, atom->depth);
+  }
+  return depth;
+}
+
+std::shared_ptr<const Dim::Atom> Dim::Atom::operation(Kind kind, const Dim& a, const Dim& b, std::string key) {
+  check_limit(key.size(), limits::dim_bytes, "bytes in one of its nested operations");
+  const int depth = 1 + std::max(depth_of(a), depth_of(b));
+  check_limit(static_cast<size_t>(depth), limits::dim_depth, "nested operations");
+  return std::make_shared<Atom>(Atom{kind, std::move(key), a, b, depth});
+}
 
 Dim::Dim(int64_t value) : constant_(value) {}
 
@@ -70,7 +102,9 @@ void Dim::add_term(Term term) {
     it->coefficient = checked_add(it->coefficient, term.coefficient);
     if (it->coefficient == 0) terms_.erase(it);
   } else {
+    check_limit(term.atoms.size(), limits::dim_factors, "factors in one of its terms");
     terms_.insert(it, std::move(term));
+    check_limit(terms_.size(), limits::dim_terms, "terms");
   }
 }
 
@@ -78,12 +112,12 @@ std::string Dim::to_string() const {
   if (is_const()) return std::to_string(constant_);
   std::string text;
   for (const Term& term : terms_) {
-    int64_t c = term.coefficient;
+    const int64_t c = term.coefficient;
     if (c < 0)
       text += "-";
     else if (!text.empty())
       text += "+";
-    const std::string magnitude = std::to_string(c < 0 ? -c : c);
+    const std::string magnitude = std::to_string(c < 0 ? -static_cast<uint64_t>(c) : static_cast<uint64_t>(c));
     text += term_key(term);
     if (magnitude != "1") text += "*" + magnitude;
   }
@@ -111,6 +145,7 @@ Dim operator+(const Dim& a, const Dim& b) {
 Dim operator-(const Dim& a, const Dim& b) { return a + b * Dim(-1); }
 
 Dim operator*(const Dim& a, const Dim& b) {
+  check_limit(a.terms_.size() * b.terms_.size(), limits::dim_products, "products of terms");
   Dim out(checked_mul(a.constant_, b.constant_));
   for (const Dim::Term& ta : a.terms_) out.add_term({checked_mul(ta.coefficient, b.constant_), ta.atoms});
   for (const Dim::Term& tb : b.terms_) out.add_term({checked_mul(tb.coefficient, a.constant_), tb.atoms});
@@ -132,11 +167,11 @@ Dim floordiv(const Dim& a, const Dim& b) {
     if (divisor == 1) return a;
     // a = divisor * quotient + rest with all coefficients of rest in [0, divisor).
     Dim quotient(floor_div(a.constant_, divisor));
-    Dim rest(a.constant_ - quotient.constant_ * divisor);
+    Dim rest(checked_sub(a.constant_, checked_mul(quotient.constant_, divisor)));
     for (const Dim::Term& term : a.terms_) {
       const int64_t q = floor_div(term.coefficient, divisor);
       quotient.add_term({q, term.atoms});
-      rest.add_term({term.coefficient - q * divisor, term.atoms});
+      rest.add_term({checked_sub(term.coefficient, checked_mul(q, divisor)), term.atoms});
     }
     if (rest.is_const()) return quotient;
     if (rest.terms_.size() == 1 && rest.terms_[0].coefficient == 1 && rest.terms_[0].atoms.size() == 1 &&
@@ -144,14 +179,11 @@ Dim floordiv(const Dim& a, const Dim& b) {
       const Dim::Atom& inner = *rest.terms_[0].atoms[0];
       return quotient + floordiv(inner.a + Dim(rest.constant_) * inner.b, inner.b * b);
     }
-    auto atom = std::make_shared<Dim::Atom>(Dim::Atom{Dim::Atom::Kind::FLOORDIV, "", rest, b});
-    atom->key = wrapped(rest) + "//" + wrapped(b);
-    return quotient + Dim::from_atom(std::move(atom));
+    return quotient +
+           Dim::from_atom(Dim::Atom::operation(Dim::Atom::Kind::FLOORDIV, rest, b, wrapped(rest) + "//" + wrapped(b)));
   }
   if (std::optional<Dim> exact = Dim::exact_div(a, b)) return *exact;
-  auto atom = std::make_shared<Dim::Atom>(Dim::Atom{Dim::Atom::Kind::FLOORDIV, "", a, b});
-  atom->key = wrapped(a) + "//" + wrapped(b);
-  return Dim::from_atom(std::move(atom));
+  return Dim::from_atom(Dim::Atom::operation(Dim::Atom::Kind::FLOORDIV, a, b, wrapped(a) + "//" + wrapped(b)));
 }
 
 Dim ceildiv(const Dim& a, const Dim& b) { return Dim(0) - floordiv(Dim(0) - a, b); }
@@ -163,9 +195,8 @@ Dim min(const Dim& a, const Dim& b) {
   const bool swap = b.to_string() < a.to_string();
   const Dim& x = swap ? b : a;
   const Dim& y = swap ? a : b;
-  auto atom = std::make_shared<Dim::Atom>(Dim::Atom{Dim::Atom::Kind::MIN, "", x, y});
-  atom->key = "min(" + x.to_string() + "," + y.to_string() + ")";
-  return Dim::from_atom(std::move(atom));
+  return Dim::from_atom(
+      Dim::Atom::operation(Dim::Atom::Kind::MIN, x, y, "min(" + x.to_string() + "," + y.to_string() + ")"));
 }
 
 Dim max(const Dim& a, const Dim& b) {
@@ -175,9 +206,8 @@ Dim max(const Dim& a, const Dim& b) {
   const bool swap = b.to_string() < a.to_string();
   const Dim& x = swap ? b : a;
   const Dim& y = swap ? a : b;
-  auto atom = std::make_shared<Dim::Atom>(Dim::Atom{Dim::Atom::Kind::MAX, "", x, y});
-  atom->key = "max(" + x.to_string() + "," + y.to_string() + ")";
-  return Dim::from_atom(std::move(atom));
+  return Dim::from_atom(
+      Dim::Atom::operation(Dim::Atom::Kind::MAX, x, y, "max(" + x.to_string() + "," + y.to_string() + ")"));
 }
 
 std::optional<int64_t> Dim::lower_bound() const {
@@ -213,6 +243,7 @@ std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
   if (a == b && !(b == 0)) return Dim(1);
   if (b.is_const()) {
     const int64_t divisor = b.value();
+    if (divisor == -1) return Dim(0) - a;  // INT64_MIN has no quotient by -1, and the processor traps
     if (divisor == 0 || a.constant_ % divisor != 0) return std::nullopt;
     Dim out(a.constant_ / divisor);
     for (const Term& term : a.terms_) {
@@ -223,6 +254,7 @@ std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
   }
   if (b.terms_.size() != 1 || b.constant_ != 0 || a.constant_ != 0) return std::nullopt;
   const Term& by = b.terms_[0];
+  if (by.coefficient == -1) return exact_div(Dim(0) - a, Dim(0) - b);
   Dim out;
   for (const Term& term : a.terms_) {
     if (term.coefficient % by.coefficient != 0) return std::nullopt;
@@ -282,84 +314,6 @@ void Dim::collect_symbols(std::vector<std::string>& out) const {
     }
   }
 }
-
-// expr = term {(+|-) term}; term = factor {(*|//) factor}; factor = int | name | min(,) | max(,) | (expr) | -factor
-class DimParser {
- public:
-  explicit DimParser(std::string_view text) : text_(text) {}
-
-  Dim parse() {
-    Dim d = expression();
-    if (position_ != text_.size()) fail();
-    return d;
-  }
-
- private:
-  Dim expression() {
-    Dim d = term();
-    while (true) {
-      if (accept("+"))
-        d = d + term();
-      else if (accept("-"))
-        d = d - term();
-      else
-        return d;
-    }
-  }
-  Dim term() {
-    Dim d = factor();
-    while (true) {
-      if (accept("//"))
-        d = floordiv(d, factor());
-      else if (accept("*"))
-        d = d * factor();
-      else
-        return d;
-    }
-  }
-  Dim factor() {
-    if (accept("-")) return Dim(0) - factor();
-    if (accept("(")) {
-      Dim d = expression();
-      expect(")");
-      return d;
-    }
-    if (accept("min(")) return pair(true);
-    if (accept("max(")) return pair(false);
-    size_t end = position_;
-    while (end < text_.size() && simple(std::string(1, text_[end]))) ++end;
-    if (end == position_) fail();
-    const std::string word(text_.substr(position_, end - position_));
-    position_ = end;
-    if (std::isdigit(static_cast<unsigned char>(word[0])) == 0) return Dim::symbol(word);
-    try {
-      return Dim(std::stoll(word));
-    } catch (const std::exception&) {
-      fail();
-    }
-  }
-  Dim pair(bool is_min) {
-    Dim a = expression();
-    expect(",");
-    Dim b = expression();
-    expect(")");
-    return is_min ? min(a, b) : max(a, b);
-  }
-  bool accept(std::string_view token) {
-    if (text_.substr(position_, token.size()) != token) return false;
-    position_ += token.size();
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!accept(token)) fail();
-  }
-  [[noreturn]] void fail() { throw Error(Code::PARSE, "bad dimension expression \"" + std::string(text_) + "\""); }
-
-  std::string_view text_;
-  size_t position_ = 0;
-};
-
-Dim Dim::parse(std::string_view text) { return DimParser(text).parse(); }
 
 std::optional<Dims> Shape::as_const() const {
   if (!ranked_ || rank() > kMaxRank) return std::nullopt;

@@ -5,8 +5,8 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 
+#include "base/file.h"
 #include "compiler/shapes.h"
 #include "graph/print.h"
 #include "import/importer.h"
@@ -179,18 +179,12 @@ Dims parse_shape(const std::string& text) {
 BuildResult build(std::span<const uint8_t> model, const BuildOptions& options) { return Build(options).run(model); }
 
 BuildResult build_file(const std::string& path, BuildOptions options) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    throw Error(Code::FILE_NOT_FOUND, "cannot open \"" + path + "\": no such file");
-  }
-  std::ifstream in(path, std::ios::binary);
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in.good() && !in.eof()) throw Error(Code::FILE_NOT_FOUND, "cannot read \"" + path + "\"");
+  const FileBytes file = read_plain_file(path);
   if (options.model_folder.empty()) {
     const auto folder = std::filesystem::path(path).parent_path().string();
     options.model_folder = folder.empty() ? "." : folder;
   }
-  return build({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, options);
+  return build(file.bytes, options);
 }
 
 void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges) {

@@ -39,7 +39,8 @@ void check_range(const Value& input, const ShapeRange& range) {
 void apply_ranges(Graph& graph, const std::map<std::string, ShapeRange>& ranges) {
   std::map<std::string, Dim> fixed;
   for (const auto& [name, range] : ranges) {
-    auto it = std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const Value* v) { return v->name == name; });
+    auto it = std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                           [&wanted = name](const Value* v) { return v->name == wanted; });
     if (it == graph.inputs.end())
       throw Error(Code::ARGUMENT, "there is a range for \"" + name + "\", but no such input");
     Value& input = **it;

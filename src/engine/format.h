@@ -9,11 +9,12 @@
 //          .   sections, each at a multiple of 4096; the bytes between are zero
 //
 // The hash of a section is sha256_of_chunks. All integers are little endian. A reader checks the header's hash, the
-// table's ranges, that gaps are zero and each section's hash, in this order, before it parses anything. Constants live
-// in WEIGHTS, page aligned, and are used from the mapping without a copy.
+// table's ranges, that gaps are zero and each section's hash, in this order, before it parses anything. What it parsed
+// must then pass check_program. Constants live in WEIGHTS, page aligned, and are used where the file was read to.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,13 +41,17 @@ struct EngineFile {
 
 struct LoadedFile {
   EngineFile file;
-  std::shared_ptr<const void> mapping;  // constants refer into it
+  std::shared_ptr<const void> mapping;  // the file's bytes, which constants refer into
 };
 
 // Writes to memory. The same EngineFile gives the same bytes.
 std::vector<uint8_t> write_engine(const EngineFile& file);
 // Writes by temporary file, fsync and rename: the path holds the old file or the whole new one.
 void save_engine(const EngineFile& file, const std::string& path);
+
+// The container alone: sections with their hashes around, and back. open_sections throws a 4xx error.
+std::vector<uint8_t> seal_sections(const std::vector<std::pair<Section, std::vector<uint8_t>>>& sections);
+std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_t> bytes);
 
 // Any damage throws a 4xx error. `mapping` owns `bytes`.
 LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> mapping);

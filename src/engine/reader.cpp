@@ -1,17 +1,13 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
 
+#include "base/file.h"
+#include "base/limits.h"
 #include "base/sha256.h"
+#include "engine/check.h"
 #include "engine/format.h"
 #include "engine/stream.h"
-#include "ops/op.h"
 #include "ops/sequence/sequence.h"
 
 namespace deepjit {
@@ -49,7 +45,7 @@ class ProgramReader {
       p.outputs.push_back(std::move(o));
     }
     if (!in_.at_end()) ByteReader::fail("bytes are left over in the program section");
-    check(p);
+    check_program(p);
     return p;
   }
 
@@ -84,7 +80,7 @@ class ProgramReader {
     const Dims d = dims();
     const int64_t count = d.count();
     if (type == DType::STRING) {
-      if (static_cast<uint64_t>(count) > weights_.size() + (uint64_t{1} << 20)) ByteReader::fail("too many strings");
+      in_.need(static_cast<uint64_t>(count), sizeof(uint32_t));
       Tensor t(type, d);
       for (int64_t i = 0; i < count; ++i) t.as<std::string>()[i] = in_.text();
       return t;
@@ -198,64 +194,6 @@ class ProgramReader {
     return i;
   }
 
-  static void check_index(int32_t value, size_t limit, bool optional) {
-    if ((optional && value == -1) || (value >= 0 && static_cast<size_t>(value) < limit)) return;
-    ByteReader::fail("an index is out of range");
-  }
-
-  static void check_step(const Program& p, const Step& s) {
-    for (int32_t b : s.inputs) check_index(b, p.buffers.size(), true);
-    for (int32_t b : s.outputs) check_index(b, p.buffers.size(), true);
-    for (int32_t b : s.blocks) check_index(b, p.blocks.size(), false);
-    for (const PackedOperand& packed : s.tactic.packed) {
-      check_index(packed.input, s.inputs.size(), false);
-      check_index(s.inputs[static_cast<size_t>(packed.input)], p.buffers.size(), false);
-    }
-    const OpDef* op = op_registry().find(s.op);
-    if (op == nullptr) {
-      throw Error(Code::ENGINE_INCOMPATIBLE, "the engine uses operator " + s.op + ", which this build does not have",
-                  "build the engine again with this version");
-    }
-    const auto inputs = static_cast<int>(s.inputs.size());
-    const auto outputs = static_cast<int>(s.outputs.size());
-    if (inputs < op->min_inputs || inputs > op->max_inputs || outputs < 1 || outputs > op->max_outputs) {
-      ByteReader::fail("step " + s.name + " has a wrong number of operands");
-    }
-  }
-
-  static void check(const Program& p) {
-    if (p.blocks.empty()) ByteReader::fail("there is no entry block");
-    for (const Step& s : p.steps) check_step(p, s);
-    std::vector<int> depth(p.blocks.size(), 0);
-    std::vector<bool> used(p.steps.size(), false);
-    for (size_t i = 0; i < p.blocks.size(); ++i) {
-      for (int32_t b : p.blocks[i].inputs) check_index(b, p.buffers.size(), false);
-      for (int32_t b : p.blocks[i].outputs) check_index(b, p.buffers.size(), false);
-      for (int32_t s : p.blocks[i].steps) {
-        check_index(s, p.steps.size(), false);
-        if (used[static_cast<size_t>(s)]) ByteReader::fail("a step stands in two blocks");
-        used[static_cast<size_t>(s)] = true;
-        // Bodies come after the block that holds them, so blocks cannot contain each other in a ring.
-        for (int32_t b : p.steps[static_cast<size_t>(s)].blocks) {
-          if (static_cast<size_t>(b) <= i) ByteReader::fail("blocks nest in a ring");
-        }
-      }
-    }
-    for (const ProgramInput& i : p.inputs) {
-      check_index(i.buffer, p.buffers.size(), false);
-      const Shape& shape = p.buffers[static_cast<size_t>(i.buffer)].type.shape;
-      if (!i.has_range) continue;
-      const int rank = i.range.min.rank();
-      if (i.range.max.rank() != rank || i.range.opt.rank() != rank || !shape.ranked() || shape.rank() != rank) {
-        ByteReader::fail("a shape range has a wrong rank");
-      }
-    }
-    for (const ProgramOutput& o : p.outputs) check_index(o.buffer, p.buffers.size(), false);
-    if (p.outputs.size() != p.blocks[0].outputs.size() || p.inputs.size() != p.blocks[0].inputs.size()) {
-      ByteReader::fail("the entry block does not match the program's inputs and outputs");
-    }
-  }
-
   ByteReader in_;
   std::span<const uint8_t> weights_;
   std::shared_ptr<const void> mapping_;
@@ -275,10 +213,9 @@ void check_zero(std::span<const uint8_t> bytes) {
   }
 }
 
-struct SectionBytes {
-  uint64_t offset;
-  uint64_t size;
-};
+std::string text_of(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
 
 // Checks the header, the table, the gaps and all hashes; returns the sections.
 std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_t> bytes) {
@@ -296,7 +233,7 @@ std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_
   }
   const size_t count = header.number<uint32_t>();
   const auto file_size = header.number<uint64_t>();
-  if (count > 64) ByteReader::fail("it claims too many sections");
+  if (count > limits::engine_sections) ByteReader::fail("it claims too many sections");
   const size_t table_end = kHeaderBytes + count * kTableEntryBytes;
   if (bytes.size() < table_end + kHashBytes || file_size != bytes.size()) {
     ByteReader::fail("the file has " + std::to_string(bytes.size()) + " bytes, its header says " +
@@ -312,7 +249,7 @@ std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_
     in.number<uint32_t>();
     const auto offset = in.number<uint64_t>();
     const auto size = in.number<uint64_t>();
-    if (offset < end || offset > bytes.size() || size > bytes.size() - offset) {
+    if (offset < end || offset > bytes.size() || size > bytes.size() - offset || offset % kSectionAlign != 0) {
       ByteReader::fail("a section lies outside the file");
     }
     check_zero(bytes.subspan(end, offset - end));
@@ -323,10 +260,6 @@ std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_
   check_zero(bytes.subspan(end));
   return sections;
 }
-
-std::string text_of(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
-
-}  // namespace
 
 LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> mapping) {
   auto sections = open_sections(bytes);
@@ -347,23 +280,8 @@ LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const voi
 }
 
 LoadedFile load_engine(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw Error(Code::FILE_NOT_FOUND, "cannot open \"" + path + "\": " + std::strerror(errno));
-  struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    throw Error(Code::FILE_NOT_FOUND, "\"" + path + "\" is not a plain file");
-  }
-  const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) {
-    close(fd);
-    throw Error(Code::ENGINE_MAGIC, "\"" + path + "\" is empty");
-  }
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-  close(fd);
-  if (data == MAP_FAILED) throw Error(Code::HOST_OOM, "cannot map \"" + path + "\": " + std::strerror(errno));
-  std::shared_ptr<const void> mapping(data, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-  return read_engine({static_cast<const uint8_t*>(data), size}, mapping);
+  const FileBytes file = read_plain_file(path);
+  return read_engine(file.bytes, file.owner);
 }
 
 }  // namespace deepjit

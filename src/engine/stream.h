@@ -62,8 +62,11 @@ class ByteReader {
   // A count of items that take at least `item_bytes` bytes each: cannot exceed what is left.
   size_t count(size_t item_bytes = 1) {
     const auto n = number<uint32_t>();
-    if (n > (bytes_.size() - position_) / item_bytes) fail("a count is larger than the section");
+    need(n, item_bytes);
     return n;
+  }
+  void need(uint64_t items, size_t item_bytes) const {
+    if (items > (bytes_.size() - position_) / item_bytes) fail("a count is larger than the section");
   }
   const uint8_t* take(size_t size) {
     if (size > bytes_.size() - position_) fail("a section ends too early");

@@ -152,12 +152,15 @@ std::vector<uint8_t> write_engine(const EngineFile& file) {
   ProgramWriter program(file.program);
   program.write();
   auto bytes_of = [](const std::string& text) { return std::vector<uint8_t>(text.begin(), text.end()); };
-  const std::vector<std::pair<Section, std::vector<uint8_t>>> sections = {
+  return seal_sections({
       {Section::PROGRAM, std::move(program.program_bytes())},
       {Section::GRAPH, bytes_of(file.graph_text)},
       {Section::LOCK, bytes_of(file.lock_text)},
       {Section::WEIGHTS, std::move(program.weight_bytes())},
-  };
+  });
+}
+
+std::vector<uint8_t> seal_sections(const std::vector<std::pair<Section, std::vector<uint8_t>>>& sections) {
   size_t end = aligned(kHeaderBytes + sections.size() * kTableEntryBytes + kHashBytes);
   std::vector<size_t> offsets;
   for (const auto& [kind, bytes] : sections) {

@@ -11,17 +11,19 @@
 #include <span>
 #include <string>
 
+#include "base/limits.h"
 #include "graph/graph.h"
 
 namespace deepjit {
 
 struct ImportOptions {
-  int64_t max_nodes = 1'000'000;                   // after functions are inlined
-  int max_depth = 64;                              // nesting of subgraphs and function calls
-  int max_loop_depth = 8;                          // nesting of Loop and Scan among them
-  int64_t max_external_bytes = int64_t{64} << 30;  // all external data together
-  int64_t max_sparse_bytes = int64_t{1} << 30;     // one sparse tensor, expanded
-  std::string folder;                              // external data lies here; empty: external data is refused
+  int64_t max_nodes = limits::model_nodes;
+  int max_depth = limits::graph_depth;
+  int max_loop_depth = limits::loop_depth;
+  int64_t max_inlined_bytes = limits::inlined_bytes;
+  int64_t max_external_bytes = limits::external_bytes;
+  int64_t max_sparse_bytes = limits::sparse_bytes;
+  std::string folder;  // external data lies here; empty: external data is refused
 };
 
 struct ImportedModel {

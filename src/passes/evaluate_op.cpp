@@ -6,8 +6,9 @@ namespace {
 
 class HostContext final : public EvalContext {
  public:
-  HostContext(const Attributes& attrs, const std::vector<Tensor>& inputs, const std::vector<bool>& wanted)
-      : attrs_(attrs), inputs_(inputs), wanted_(wanted), outputs_(wanted.size()) {}
+  HostContext(const Attributes& attrs, const std::vector<Tensor>& inputs, const std::vector<bool>& wanted,
+              int64_t max_bytes)
+      : attrs_(attrs), inputs_(inputs), wanted_(wanted), max_bytes_(max_bytes), outputs_(wanted.size()) {}
 
   const Attributes& attrs() const override { return attrs_; }
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }
@@ -19,6 +20,7 @@ class HostContext final : public EvalContext {
   int num_outputs() const override { return static_cast<int>(wanted_.size()); }
   bool has_output(int i) const override { return i >= 0 && i < num_outputs() && wanted_[index(i)]; }
   TensorView output(int i, DType dtype, const Dims& dims) override {
+    if (TensorDesc{dtype, dims}.bytes() > max_bytes_) throw Error(Code::LIMIT, "the result is too large");
     outputs_[index(i)] = Tensor(dtype, dims);
     return outputs_[index(i)].view();
   }
@@ -34,6 +36,7 @@ class HostContext final : public EvalContext {
   const Attributes& attrs_;
   const std::vector<Tensor>& inputs_;
   const std::vector<bool>& wanted_;
+  int64_t max_bytes_;
   std::vector<Tensor> outputs_;
   std::vector<Tensor> scratch_;
 };
@@ -41,9 +44,9 @@ class HostContext final : public EvalContext {
 }  // namespace
 
 std::vector<Tensor> evaluate_op(const OpDef& def, const Attributes& attrs, const std::vector<Tensor>& inputs,
-                                const std::vector<bool>& wanted) {
+                                const std::vector<bool>& wanted, int64_t max_bytes) {
   check_internal(static_cast<bool>(def.evaluate), "op " + def.name + " has no reference");
-  HostContext context(attrs, inputs, wanted);
+  HostContext context(attrs, inputs, wanted, max_bytes);
   def.evaluate(context);
   return context.take();
 }

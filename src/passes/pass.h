@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "graph/graph.h"
 
 namespace deepjit {
@@ -23,6 +24,7 @@ struct Pass {
 struct PassOptions {
   int level = 3;
   std::set<std::string> disabled;
+  double fold_work = static_cast<double>(limits::fold_work);        // what constant folding may spend
   std::function<void(const std::string& pass, const Graph&)> dump;  // called after each pass that changed something
 #ifdef NDEBUG
   bool verify = false;

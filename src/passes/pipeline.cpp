@@ -1,6 +1,7 @@
 #include "passes/pipeline.h"
 
 #include <chrono>
+#include <memory>
 
 #include "passes/cleanup/casts.h"
 #include "passes/cleanup/common_subexpressions.h"
@@ -23,13 +24,13 @@ namespace deepjit {
 
 namespace {
 
-constexpr int kMaxRounds = 8;
-
 // Cheap passes that enable each other; they stand after every step that leaves debris.
-void add_cleanup(std::vector<Pass>& list, int group) {
-  auto add = [&](const char* name, const char* why, bool (*run)(Graph&)) { list.push_back({name, why, run, group}); };
+void add_cleanup(std::vector<Pass>& list, int group, const std::shared_ptr<FoldBudget>& budget) {
+  auto add = [&](const char* name, const char* why, std::function<bool(Graph&)> run) {
+    list.push_back({name, why, std::move(run), group});
+  };
   add("fold_constants", "evaluates what is known now; first, since every other pass looks for constants",
-      fold_constants);
+      [budget](Graph& graph) { return fold_constants_within(graph, *budget); });
   add("refresh_types", "learns shapes from new constants; right after folding, before anyone asks for shapes",
       refresh_types);
   add("shape_subgraphs", "makes shape operands constants; after folding, which shows what is known",
@@ -41,7 +42,7 @@ void add_cleanup(std::vector<Pass>& list, int group) {
   add("dead_code", "drops what nobody reads; last of its group, it sweeps up after the others", remove_dead_code);
 }
 
-void add_rewrites(std::vector<Pass>& list, int group) {
+void add_rewrites(std::vector<Pass>& list, int group, const std::shared_ptr<FoldBudget>& budget) {
   auto add = [&](const char* name, const char* why, bool (*run)(Graph&)) { list.push_back({name, why, run, group}); };
   add("transposes", "cancels Transposes; before batch norms, which it brings next to their convolutions",
       reduce_transposes);
@@ -55,28 +56,30 @@ void add_rewrites(std::vector<Pass>& list, int group) {
   add("pointwise_over_gather", "moves work from gathered rows to the table; after look-ups and activations are known",
       move_pointwise_over_gather);
   add("fold_pads", "gives a Pad to its convolution; once transposes and folding have made it plain", fold_pads);
-  add_cleanup(list, group);
+  add_cleanup(list, group, budget);
 }
 
 }  // namespace
 
-std::vector<Pass> default_pipeline(int level) {
+std::vector<Pass> default_pipeline(int level, double fold_work) {
   std::vector<Pass> list;
   if (level < 1) return list;
-  add_cleanup(list, 1);
+  const auto budget = std::make_shared<FoldBudget>();  // of all folding in one run of the list
+  budget->work = fold_work;
+  add_cleanup(list, 1, budget);
   if (level < 2) return list;
-  add_rewrites(list, 2);
+  add_rewrites(list, 2, budget);
   if (level >= 3) {
     list.push_back(
         {"layout_nhwc", "channels last for convolutions; after weights are final, before Transposes cancel", use_nhwc});
     list.push_back({"transposes", "cancels the Transposes that the layout brought", reduce_transposes, 3});
     list.push_back({"fold_pads", "again, for Pads that a Transpose kept from their convolution", fold_pads, 3});
-    add_cleanup(list, 3);
+    add_cleanup(list, 3, budget);
   }
   list.push_back({"fuse_epilogue",
                   "moves pointwise ops into convolutions and products; last, it hides them from others", fuse_epilogue,
                   4});
-  add_cleanup(list, 4);
+  add_cleanup(list, 4, budget);
   return list;
 }
 
@@ -84,12 +87,12 @@ PassReport run_pipeline(Graph& graph, const PassOptions& options) {
   PassReport report;
   const auto start = std::chrono::steady_clock::now();
   report.nodes_before = count_nodes(graph);
-  const std::vector<Pass> list = default_pipeline(options.level);
+  const std::vector<Pass> list = default_pipeline(options.level, options.fold_work);
   for (size_t first = 0; first < list.size();) {
     size_t end = first + 1;
     const int group = list[first].repeat_group;
     while (group != 0 && end < list.size() && list[end].repeat_group == group) ++end;
-    for (int round = 0; round < (group != 0 ? kMaxRounds : 1); ++round) {
+    for (int round = 0; round < (group != 0 ? limits::pass_rounds : 1); ++round) {
       bool changed = false;
       for (size_t i = first; i < end; ++i) changed = run_pass(graph, list[i], options, &report) || changed;
       if (!changed) break;

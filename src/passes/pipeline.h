@@ -10,7 +10,7 @@ namespace deepjit {
 
 // Level 0: nothing. 1: cleanup that only removes work. 2: rewrites and fusion. 3: also layouts and rewrites
 // that pay only for larger inputs.
-std::vector<Pass> default_pipeline(int level);
+std::vector<Pass> default_pipeline(int level, double fold_work = static_cast<double>(limits::fold_work));
 
 PassReport run_pipeline(Graph& graph, const PassOptions& options = {});
 

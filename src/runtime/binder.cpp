@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "ops/sequence/sequence.h"
 #include "runtime/control.h"
 
 namespace deepjit {
 
 namespace {
-
-// Values up to this many elements are computed at bind time when they can be.
-constexpr int64_t kKnownElements = 4096;
 
 bool all_const(const std::vector<InferredOutput>& outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const InferredOutput& out) {
@@ -130,10 +128,10 @@ bool Binder::evaluate_now(const Step& step, const std::vector<const BufferState*
     if (!input->known.defined() || is_object(input->known.dtype())) return false;
     elements += input->known.count();
   }
-  if (elements > kKnownElements || !find_op(step.op).deterministic) return false;
+  if (elements > limits::known_elements || !find_op(step.op).deterministic) return false;
   for (const InferredOutput& out : infer_step(step, inputs, next_symbol_)) {
     const auto dims = out.type.shape.as_const();
-    if (is_object(out.type.dtype) || (dims && dims->count() > kKnownElements)) return false;
+    if (is_object(out.type.dtype) || (dims && dims->count() > limits::known_elements)) return false;
   }
   std::vector<Tensor> outputs = evaluate_known(step, inputs);
   for (size_t i = 0; i < outputs.size(); ++i) {

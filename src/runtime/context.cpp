@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/limits.h"
 #include "ops/common.h"
 #include "ops/sequence/sequence.h"
 #include "runtime/engine.h"
@@ -12,9 +13,6 @@
 namespace deepjit {
 
 namespace {
-
-constexpr size_t kMostBindings = 32;
-constexpr int64_t kMostValueElements = 64;
 
 // Sets the thread count and the default floating-point state for one run, and restores the caller's.
 class RunScope {
@@ -70,7 +68,7 @@ Context::Context(std::shared_ptr<const Engine> engine, int threads) : engine_(st
 
 bool Context::by_value(size_t input, const TensorView& view) const {
   return engine_->info().by_value[input] && !is_object(view.dtype) && view.dims.rank() <= 1 &&
-         view.count() <= kMostValueElements;
+         view.count() <= limits::value_elements;
 }
 
 bool Context::matches(const Cached& cached, std::span<const TensorView> inputs) const {
@@ -104,7 +102,7 @@ Context::Cached& Context::bound_for(std::span<const TensorView> inputs) {
     }
   }
   cached.binding = bind(engine_->info(), request);
-  if (cache_.size() >= kMostBindings) cache_.pop_back();
+  if (cache_.size() >= static_cast<size_t>(limits::bindings)) cache_.pop_back();
   cache_.push_front(std::move(cached));
   return cache_.front();
 }

@@ -4,6 +4,9 @@
 
 #include "ops/common.h"
 
+#include "base/limits.h"
+#include "ops/scalar.h"
+
 namespace deepjit {
 
 namespace {
@@ -91,8 +94,8 @@ class Body {
       else
         request.inputs.emplace_back(buffer, key[inputs.size() + i]);
     }
-    constexpr size_t kMostBindings = 16;
-    if (control_.bound.size() >= kMostBindings) control_.bound.erase(control_.bound.begin());
+    if (control_.bound.size() >= static_cast<size_t>(limits::body_bindings))
+      control_.bound.erase(control_.bound.begin());
     control_.bound.push_back({block_, std::move(key), bind(info_, request)});
     Binding& binding = *control_.bound.back().binding;
     place(binding, binding.arena.ensure(binding.arena_bytes + binding.scratch_bytes));
@@ -195,7 +198,8 @@ void execute_loop(const ProgramInfo& info, Binding& outer, BoundStep& bound, Obs
   std::vector<ValueMemory>& memory = bound.control->memory;
   memory.resize(carried + stacked);
 
-  const int64_t trips = bound.inputs[0] < 0 ? INT64_MAX : to_i64(view_of(outer, bound.inputs[0])).at(0);
+  const int64_t trips =
+      bound.inputs[0] < 0 ? INT64_MAX : first_of(to_i64(view_of(outer, bound.inputs[0])), "the trip count of a Loop");
   bool condition = bound.inputs[1] < 0 || read_bool(view_of(outer, bound.inputs[1]));
   std::vector<TensorView> values(carried + 2);
   for (size_t i = 0; i < carried; ++i) {

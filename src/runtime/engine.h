@@ -2,7 +2,7 @@
 //
 // An Engine is immutable and shared by threads. A Context belongs to one thread at a time; a second thread
 // that enters it gets CONCURRENT_USE. A context keeps a binding for each set of input shapes it has seen (the
-// latest kMostBindings), so the first run of a shape binds and later runs of it allocate nothing.
+// latest limits::bindings), so the first run of a shape binds and later runs of it allocate nothing.
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,7 @@ BENCH_KEYS = [
     "model", "device", "precision", "shapes", "threads", "device_us", "host_us", "throughput", "launches", "peak_bytes",
     "build_s", "load_s", "max_rel_error",
 ]  # fmt: skip
-VERBS = ["build", "run", "bench", "inspect", "compare", "doctor"]
+VERBS = ["build", "run", "bench", "inspect", "compare", "doctor", "limits"]
 
 
 def ok(result):
@@ -41,6 +41,20 @@ def test_version_and_help(cli):
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_of_each_verb_has_an_example(cli, verb):
     assert f"Example: deepjit {verb} " in ok(cli(verb, "--help")).out
+
+
+# ---- limits
+
+
+def test_limits_are_those_of_the_table(cli):
+    rows = ok(cli("limits", "--json")).json["limits"]
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["graph_depth"] == {
+        "stage": "import", "name": "graph_depth", "value": 64, "unit": "levels", "error": 104,
+        "why": "subgraphs and function calls are walked by recursion",
+    }  # fmt: skip
+    text = ok(cli("limits")).out.splitlines()
+    assert [line.split()[1] for line in text[1:]] == [row["name"] for row in rows]
 
 
 # ---- build

@@ -1,4 +1,5 @@
-"""What every error test asks: the right code and name, one line that names the culprit, and within a second."""
+"""What every error test asks: the right code and name, one line that names the culprit, within a second, in bounded
+memory."""
 
 import os
 import re
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMIT_S = 1.0
+MIB = 2**20
 
 
 def error_names() -> dict[int, str]:
@@ -43,3 +45,28 @@ def resident_bytes() -> int:
     """Memory of this process that is in RAM now."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_growth(action) -> int:
+    """How much more memory than before was in RAM at the worst moment of `action`."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    before = resident_bytes()
+    action()
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024 - before
+
+
+def expect_bounded(code: int, action, *words: str, mib: int = 200) -> None:
+    """Like expect, and no more than `mib` MiB at any moment."""
+    growth = peak_growth(lambda: expect(code, action, *words))
+    assert growth < mib * MIB, f"took {growth / MIB:.0f} MiB"
+
+
+def expect_no_leak(action, mib: int = 4) -> None:
+    """200 times `action`, after some to warm up, leave memory as it was."""
+    for _ in range(20):
+        action()
+    before = resident_bytes()
+    for _ in range(200):
+        action()
+    assert (resident_bytes() - before) / MIB < mib

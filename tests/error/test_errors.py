@@ -8,7 +8,7 @@ import onnx
 import pytest
 from bad_models import good
 from bad_nodes import BAD_MODELS
-from expect import expect, resident_bytes
+from expect import expect, expect_no_leak
 from onnx import TensorProto
 
 
@@ -188,12 +188,7 @@ def test_200_failures_of_each_kind_leak_nothing():
             with pytest.raises(deepjit.Error):
                 deepjit.build(data)
 
-    for _ in range(20):
-        fail_all()
-    before = resident_bytes()
-    for _ in range(200):
-        fail_all()
-    assert (resident_bytes() - before) / 2**20 < 4
+    expect_no_leak(fail_all)
 
 
 def test_the_checker_of_onnx_agrees_that_they_are_bad():

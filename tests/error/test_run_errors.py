@@ -9,7 +9,7 @@ import deepjit
 import numpy as np
 import pytest
 from bad_models import good, model, node, value
-from expect import expect, resident_bytes
+from expect import expect, expect_no_leak
 from onnx import TensorProto, numpy_helper
 
 RANGES = {"x": ((1, 3), (2, 3), (4, 3))}
@@ -195,12 +195,7 @@ def test_200_failed_runs_leak_nothing(engine):
             with pytest.raises(deepjit.Error):
                 context.run(feeds)
 
-    for _ in range(20):
-        fail_all()
-    before = resident_bytes()
-    for _ in range(200):
-        fail_all()
-    assert (resident_bytes() - before) / 2**20 < 4
+    expect_no_leak(fail_all)
 
 
 def test_200_contexts_and_engines_leak_nothing(tmp_path):
@@ -210,9 +205,4 @@ def test_200_contexts_and_engines_leak_nothing(tmp_path):
     def cycle():
         deepjit.load(path).create_context().run({"x": floats(2, 3)})
 
-    for _ in range(20):
-        cycle()
-    before = resident_bytes()
-    for _ in range(200):
-        cycle()
-    assert (resident_bytes() - before) / 2**20 < 8
+    expect_no_leak(cycle, mib=8)

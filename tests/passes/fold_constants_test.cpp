@@ -106,5 +106,46 @@ TEST(FoldConstants, AFailingEvaluationStays) {
   })");
 }
 
+TEST(FoldConstants, StopsAtTheBudgetOfBytes) {
+  const auto graph = parse_graph(R"(graph @g() -> (%a, %b, %c) {
+    %w = constant float32[4] [1, 2, 3, 4]
+    %a = Neg(%w)
+    %b = Abs(%w)
+    %c = Exp(%w)
+  })");
+  FoldBudget budget;
+  budget.bytes = 16;
+  budget.started = true;
+  EXPECT_TRUE(fold_constants_within(*graph, budget));
+  EXPECT_EQ(graph->nodes().size(), 2u) << "the constant stays for the others, so each result takes more room";
+  EXPECT_EQ(budget.bytes, 0);
+}
+
+TEST(FoldConstants, AResultInPlaceOfItsOnlyInputIsFree) {
+  const auto graph = parse_graph(R"(graph @g() -> (%c) {
+    %w = constant float32[4] [1, 2, 3, 4]
+    %a = Neg(%w)
+    %b = Abs(%a)
+    %c = Exp(%b)
+  })");
+  FoldBudget budget;
+  budget.bytes = 0;
+  budget.started = true;
+  EXPECT_TRUE(fold_constants_within(*graph, budget));
+  EXPECT_TRUE(graph->nodes().empty());
+}
+
+TEST(FoldConstants, StopsAtTheBudgetOfWork) {
+  const auto graph = parse_graph(R"(graph @g() -> (%y) {
+    %a = constant float32[2,2] [1, 2, 3, 4]
+    %b = MatMul(%a, %a)
+    %y = MatMul(%b, %a)
+  })");
+  FoldBudget budget;
+  budget.work = 15;  // a product of 2x2 takes eight multiply-adds, and reading and writing 12 elements counts 12
+  EXPECT_TRUE(fold_constants_within(*graph, budget));
+  EXPECT_EQ(graph->nodes().size(), 1u);
+}
+
 }  // namespace
 }  // namespace deepjit

@@ -40,3 +40,10 @@ def test_every_option_of_the_table_has_a_row():
     assert len(flags) >= 13
     for flag in flags:
         assert re.search(rf"^\| `{flag}[ `]", page, re.MULTILINE), flag
+
+
+def test_every_limit_of_the_table_has_a_row():
+    header = (gen_docs.ROOT / "src/base/limits.h").read_text()
+    rows = re.findall(r'^  X\("', header, re.MULTILINE)
+    assert len(rows) >= 20
+    assert gen_docs.limits_page(header).count("\n| ") == len(rows) + 2

@@ -7,6 +7,51 @@ namespace deepjit {
 namespace {
 const Dim N = Dim::symbol("N");
 const Dim H = Dim::symbol("H");
+template <typename F>
+Code code_of(F&& action) {
+  try {
+    action();
+    return Code::OK;
+  } catch (const Error& e) {
+    return e.code();
+  }
+}
+
+TEST(DimLimits, ExpressionsThatExplode) {
+  const Dim n = Dim::symbol("N");
+  EXPECT_EQ(code_of([&] {
+              Dim square = n;
+              for (int i = 0; i < 40; ++i) square = square * square;
+            }),
+            Code::LIMIT);
+  EXPECT_EQ(code_of([&] {
+              Dim product = 1;
+              for (int i = 0; i < 40; ++i) product = product * (Dim::symbol("a" + std::to_string(i)) + 1);
+            }),
+            Code::LIMIT);
+  EXPECT_EQ(code_of([&] {
+              Dim nested = n;
+              for (int i = 0; i < 100'000; ++i) nested = min(nested * 2 - 7, n);
+            }),
+            Code::LIMIT);
+}
+
+TEST(DimLimits, TextThatNestsTooDeep) {
+  EXPECT_EQ(code_of([] { Dim::parse(std::string(100'000, '(') + "N"); }), Code::PARSE);
+  EXPECT_EQ(code_of([] { Dim::parse(std::string(100'001, '-') + "N"); }), Code::OK);
+  std::string text = "N";
+  for (int i = 0; i < 1000; ++i) text = "min(" + text + ",M)";
+  EXPECT_NE(code_of([&] { Dim::parse(text); }), Code::OK);
+}
+
+TEST(DimLimits, TheLargestNumbers) {
+  const Dim n = Dim::symbol("N");
+  EXPECT_EQ(Dim::exact_div(Dim(INT64_MIN) + n, Dim(2))->to_string().empty(), false);
+  EXPECT_EQ(code_of([&] { Dim::exact_div(Dim(INT64_MIN), Dim(-1)); }), Code::SHAPE_OVERFLOW);
+  EXPECT_EQ(code_of([&] { floordiv(Dim(INT64_MIN) + n, Dim(3)).to_string(); }), Code::SHAPE_OVERFLOW);
+  EXPECT_EQ((n * Dim(INT64_MIN)).to_string(), "-N*9223372036854775808");
+}
+
 }  // namespace
 
 TEST(Dim, KeepsOneNormalForm) {

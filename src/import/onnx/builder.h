@@ -41,6 +41,7 @@ class Builder {
 
   const ImportOptions& options() const { return options_; }
   ExternalData& external() { return external_; }
+  int64_t& sparse_bytes_left() { return sparse_bytes_left_; }
   int64_t default_opset() const;
 
   // Adds a node and infers its outputs as far as possible. `outputs` are names from value_name or fresh_name.
@@ -63,6 +64,9 @@ class Builder {
  private:
   void load_opsets();
   void load_functions();
+  const onnx::FunctionProto* function_of(const onnx::NodeProto& node) const;  // nullptr: it calls none
+  void check_inlined_size() const;
+  [[noreturn]] void too_many_nodes() const;
   void reserve_names(const onnx::GraphProto& graph);
   void add_root_inputs(Scope& scope);
   void add_initializers(Scope& scope, const onnx::GraphProto& graph);
@@ -91,6 +95,7 @@ class Builder {
   onnx::ModelProto& model_;
   Graph& root_;
   ExternalData external_;
+  int64_t sparse_bytes_left_;
   OpsetMap opsets_;
   std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
   std::unordered_map<const onnx::FunctionProto*, OpsetMap> function_opsets_;

@@ -68,6 +68,8 @@ int64_t parse_number(const std::string& text, const char* key) {
   return value;
 }
 
+int64_t memory_bytes() { return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
+
 [[noreturn]] void cannot_open(const std::string& location, bool last) {
   if (errno == ELOOP || (errno == ENOTDIR && !last)) {
     if (!last) outside(location, "a folder on the path is a symbolic link or no folder");
@@ -137,6 +139,11 @@ void ExternalData::locate(const onnx::TensorProto& proto, int64_t bytes) {
   total_ = checked_add(total_, bytes);
   if (total_ > options_.max_external_bytes) {
     throw Error(Code::LIMIT, "external data is more than " + std::to_string(options_.max_external_bytes) + " bytes");
+  }
+  // A file of holes claims what it likes, and the system hands out more memory than there is.
+  if (total_ > memory_bytes()) {
+    throw Error(Code::HOST_OOM, "external data is " + std::to_string(total_) + " bytes, this machine has " +
+                                    std::to_string(memory_bytes()));
   }
   offset_ = offset;
   bytes_ = bytes;

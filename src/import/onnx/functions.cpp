@@ -1,10 +1,74 @@
 // Calls of model-local functions, inlined.
 #include <algorithm>
+#include <functional>
 
 #include "import/onnx/builder.h"
 #include "import/onnx/text.h"
 
 namespace deepjit::importer {
+
+namespace {
+
+// What a list of nodes becomes when all calls in it are inlined. Doubles: exponents, not sums, are what matters.
+struct InlinedSize {
+  double nodes = 0;
+  double bytes = 0;  // of functions' nodes, once a call
+
+  void add(const InlinedSize& other, double times = 1) {
+    nodes += times * other.nodes;
+    bytes += times * other.bytes;
+  }
+};
+
+class InlinedSizes {
+ public:
+  using Callee = std::function<const onnx::FunctionProto*(const onnx::NodeProto&)>;
+  InlinedSizes(Callee callee, int max_depth) : callee_(std::move(callee)), max_depth_(max_depth) {}
+
+  InlinedSize of(const NodeProtos& nodes) {
+    InlinedSize size;
+    for (const auto& node : nodes) {
+      size.nodes += 1;
+      if (const onnx::FunctionProto* function = callee_(node)) size.add(of(*function));
+      const double times = node.op_type() == "Loop" || node.op_type() == "Scan" ? 3 : 1;
+      for (const auto& attribute : node.attribute()) {
+        if (attribute.has_g()) size.add(of(attribute.g().node()), times);
+      }
+    }
+    return size;
+  }
+
+ private:
+  // A ring of calls or too deep a nest counts nothing here: the inlining itself finds and names it.
+  InlinedSize of(const onnx::FunctionProto& function) {
+    const auto [it, added] = known_.emplace(&function, InlinedSize{});
+    if (!added || depth_ >= max_depth_) return it->second;
+    ++depth_;
+    InlinedSize size = of(function.node());
+    --depth_;
+    for (const auto& node : function.node()) size.bytes += static_cast<double>(node.ByteSizeLong());
+    known_[&function] = size;
+    return size;
+  }
+
+  Callee callee_;
+  int max_depth_;
+  int depth_ = 0;
+  std::unordered_map<const onnx::FunctionProto*, InlinedSize> known_;
+};
+
+}  // namespace
+
+void Builder::check_inlined_size() const {
+  if (functions_.empty()) return;
+  InlinedSizes sizes([this](const onnx::NodeProto& node) { return function_of(node); }, options_.max_depth);
+  const InlinedSize size = sizes.of(model_.graph().node());
+  if (size.nodes > static_cast<double>(options_.max_nodes)) too_many_nodes();
+  if (size.bytes > static_cast<double>(options_.max_inlined_bytes)) {
+    throw Error(Code::LIMIT, "the model's functions have more than " + std::to_string(options_.max_inlined_bytes) +
+                                 " bytes when they are inlined");
+  }
+}
 
 AttributeMap Builder::bind_attributes(const Scope& scope, const onnx::NodeProto& proto,
                                       const onnx::FunctionProto& function) {
@@ -46,7 +110,7 @@ void Builder::call_function(Scope& scope, const onnx::NodeProto& proto, const on
   inner.opsets = &function_opsets_.at(&function);
   inner.attributes = &attributes;
   inner.in_function = true;
-  inner.prefix = name + "/";
+  inner.prefix = shortened(name) + "/";
   for (int i = 0; i < function.input_size(); ++i) {
     const auto k = static_cast<size_t>(i);
     check_name(function.input(i), "input");

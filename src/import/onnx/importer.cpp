@@ -1,17 +1,12 @@
 #include "import/importer.h"
 
-#include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <climits>
-#include <cstring>
 #include <new>
 
+#include "base/file.h"
 #include "graph/infer.h"
 #include "import/onnx/builder.h"
 #include "import/onnx/parse.h"
@@ -84,42 +79,10 @@ ImportedModel import_parsed(onnx::ModelProto& proto, const ImportOptions& option
   return out;
 }
 
-// A file's bytes, mapped.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) fail(path, std::strerror(errno));
-    struct stat info {};
-    const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    if (regular && info.st_size > 0) {
-      size_ = static_cast<size_t>(info.st_size);
-      data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    }
-    ::close(fd);
-    if (!regular) fail(path, "it is not a plain file");
-    if (data_ == MAP_FAILED) fail(path, std::strerror(errno));
-  }
-  ~MappedFile() {
-    if (data_ != nullptr && data_ != MAP_FAILED) ::munmap(data_, size_);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
-
- private:
-  [[noreturn]] static void fail(const std::string& path, const std::string& why) {
-    throw Error(Code::FILE_NOT_FOUND, "model " + quoted(path) + " cannot be opened: " + why);
-  }
-
-  void* data_ = nullptr;
-  size_t size_ = 0;
-};
-
 }  // namespace
 
 void importer::parse_onnx(std::span<const uint8_t> bytes, const ImportOptions& options, onnx::ModelProto& model) {
-  if (bytes.size() > INT_MAX) {
+  if (bytes.size() > static_cast<size_t>(limits::model_bytes)) {
     throw Error(Code::LIMIT, "the model is " + std::to_string(bytes.size()) + " bytes, protobuf's limit is 2 GiB",
                 "keep the weights in external data");
   }
@@ -147,13 +110,13 @@ ImportedModel import_onnx(std::span<const uint8_t> bytes, const ImportOptions& o
 }
 
 ImportedModel import_onnx_file(const std::string& path, const ImportOptions& options) {
-  const MappedFile file(path);
+  const FileBytes file = read_plain_file(path);
   ImportOptions with_folder = options;
   if (with_folder.folder.empty()) {
     const size_t slash = path.rfind('/');
     with_folder.folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   }
-  return import_onnx(file.bytes(), with_folder);
+  return import_onnx(file.bytes, with_folder);
 }
 
 }  // namespace deepjit

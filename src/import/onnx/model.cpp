@@ -34,7 +34,7 @@ std::unordered_set<std::string> initializer_names(const onnx::GraphProto& graph)
 }  // namespace
 
 Builder::Builder(const ImportOptions& options, onnx::ModelProto& model, Graph& root)
-    : options_(options), model_(model), root_(root), external_(options) {}
+    : options_(options), model_(model), root_(root), external_(options), sparse_bytes_left_(options.max_sparse_bytes) {}
 
 int64_t Builder::default_opset() const {
   const auto found = opsets_.find("");
@@ -139,10 +139,16 @@ void Builder::add_initializers(Scope& scope, const onnx::GraphProto& graph) {
       throw e.with_prefix("initializer " + quoted(proto.name()) + ": ");
     }
   }
+  int64_t expanded = 0;
+  for (const auto& proto : graph.sparse_initializer()) expanded = checked_add(expanded, dense_bytes(proto));
+  if (expanded > sparse_bytes_left_) {
+    throw Error(Code::LIMIT, "the sparse initializers take " + std::to_string(expanded) +
+                                 " bytes when expanded, the limit is " + std::to_string(sparse_bytes_left_));
+  }
   for (const auto& proto : graph.sparse_initializer()) {
     const std::string& name = proto.values().name();
     try {
-      add_initializer(scope, name, dense_from_sparse(proto, external_, options_.max_sparse_bytes));
+      add_initializer(scope, name, dense_from_sparse(proto, external_, sparse_bytes_left_));
     } catch (const Error& e) {
       throw e.with_prefix("sparse initializer " + quoted(name) + ": ");
     }
@@ -168,7 +174,7 @@ void Builder::add_nodes(Scope& scope, const NodeProtos& nodes) {
     check_name(proto.op_type(), "operator");
     check_name(proto.name(), "node");
     std::string name = proto.name().empty() ? proto.op_type() + "_" + std::to_string(i) : proto.name();
-    if (scope.in_function || proto.name().empty()) name = scope.prefix + name;
+    if (scope.in_function || proto.name().empty()) name = shortened(scope.prefix + name);
     const std::string label = "node " + quoted(name) + " (" + proto.op_type() + "): ";
     try {
       emit_node(scope, proto, name);
@@ -211,7 +217,7 @@ Graph* Builder::add_body(Scope& scope, Node* node, const onnx::GraphProto& proto
   inner.opsets = scope.opsets;
   inner.attributes = scope.attributes;
   inner.in_function = scope.in_function;
-  inner.prefix = node->name + "/" + (node->bodies.size() == 1 ? "" : "else/");
+  inner.prefix = shortened(node->name) + "/" + (node->bodies.size() == 1 ? "" : "else/");
   inner.graph->name = proto.name();
   const std::unordered_set<std::string> initializers = initializer_names(proto);
   size_t i = 0;
@@ -260,8 +266,8 @@ std::string Builder::value_name(Scope& scope, const std::string& name) {
   if (scope.prefix.empty()) return name;
   const auto renamed = scope.rename.find(name);
   if (renamed != scope.rename.end()) return renamed->second;
-  if (scope.in_function || root_names_.count(name) != 0) return fresh_name(scope.prefix + name);
-  return fresh_name(name);
+  if (scope.in_function || root_names_.count(name) != 0) return fresh_name(shortened(scope.prefix + name));
+  return fresh_name(shortened(name));
 }
 
 void Builder::define(Scope& scope, const std::string& name, Value* value) {
@@ -279,10 +285,15 @@ Value* Builder::resolve(const Scope& scope, const std::string& name) const {
 }
 
 void Builder::count_node() {
-  if (++nodes_ > options_.max_nodes) {
-    throw Error(Code::LIMIT, "the model has more than " + std::to_string(options_.max_nodes) +
-                                 " nodes when its functions are inlined");
-  }
+  int64_t times_typed = 1;
+  for (int level = 0; level < loop_depth_; ++level) times_typed *= 3;
+  nodes_ += times_typed;
+  if (nodes_ > options_.max_nodes) too_many_nodes();
+}
+
+void Builder::too_many_nodes() const {
+  throw Error(Code::LIMIT, "the model has more than " + std::to_string(options_.max_nodes) +
+                               " nodes when its functions are inlined and its loops counted three times");
 }
 
 Node* Builder::add_node(Scope& scope, const std::string& op, const std::string& name, std::vector<Value*> inputs,

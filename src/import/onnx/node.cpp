@@ -76,8 +76,8 @@ void convert_attribute(Builder& builder, const std::string& name, const Attribut
     case AttributeProto::TENSOR:
       return out.attrs.set(name, tensor_from_proto(proto.t(), builder.external()));
     case AttributeProto::SPARSE_TENSOR:
-      return out.attrs.set(
-          name, dense_from_sparse(proto.sparse_tensor(), builder.external(), builder.options().max_sparse_bytes));
+      return out.attrs.set(name,
+                           dense_from_sparse(proto.sparse_tensor(), builder.external(), builder.sparse_bytes_left()));
     case AttributeProto::GRAPH:
       out.graphs[name] = &proto.g();
       return;
@@ -171,9 +171,8 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
   current_node_ = name;
   const std::string op_label = current_op_;
   const bool known = domain.empty() ? is_onnx_op(proto.op_type(), node.version) : domain != "deepjit";
-  const auto function = functions_.find(function_key(domain, proto.op_type(), proto.overload()));
-  if (function != functions_.end()) {
-    return call_function(scope, proto, *function->second, name, std::move(node.inputs));
+  if (const onnx::FunctionProto* function = function_of(proto)) {
+    return call_function(scope, proto, *function, name, std::move(node.inputs));
   }
   if (!known) {
     note_unsupported(op_label);
@@ -217,6 +216,12 @@ void Builder::load_functions() {
     OpsetMap& opsets = function_opsets_[&function];
     for (const auto& entry : function.opset_import()) opsets[normal_domain(entry.domain())] = entry.version();
   }
+  check_inlined_size();
+}
+
+const onnx::FunctionProto* Builder::function_of(const onnx::NodeProto& node) const {
+  const auto found = functions_.find(function_key(normal_domain(node.domain()), node.op_type(), node.overload()));
+  return found == functions_.end() ? nullptr : found->second;
 }
 
 Value* NodeImport::require_input(size_t i) const {

@@ -180,7 +180,11 @@ Tensor tensor_from_proto(const onnx::TensorProto& proto, ExternalData& external)
   return out;
 }
 
-Tensor dense_from_sparse(const onnx::SparseTensorProto& proto, ExternalData& external, int64_t max_bytes) {
+int64_t dense_bytes(const onnx::SparseTensorProto& proto) {
+  return TensorDesc{dtype_from_onnx(proto.values().data_type()), dims_from(proto.dims())}.bytes();
+}
+
+Tensor dense_from_sparse(const onnx::SparseTensorProto& proto, ExternalData& external, int64_t& bytes_left) {
   const Tensor values = tensor_from_proto(proto.values(), external);
   const Tensor indices = tensor_from_proto(proto.indices(), external);
   if (values.dtype() == DType::STRING) throw Error(Code::TYPE, "sparse tensors of strings are not supported");
@@ -188,10 +192,11 @@ Tensor dense_from_sparse(const onnx::SparseTensorProto& proto, ExternalData& ext
   if (values.dims().rank() != 1) bad_data("sparse values must have rank 1");
   const Dims dims = dims_from(proto.dims());
   const int64_t bytes = TensorDesc{values.dtype(), dims}.bytes();
-  if (bytes > max_bytes) {
+  if (bytes > bytes_left) {
     throw Error(Code::LIMIT, "a sparse tensor of shape " + dims.to_string() + " takes " + std::to_string(bytes) +
-                                 " bytes when expanded, the limit is " + std::to_string(max_bytes));
+                                 " bytes when expanded, " + std::to_string(bytes_left) + " are left for all of them");
   }
+  bytes_left -= bytes;
   const std::vector<int64_t> positions = sparse_positions(indices, dims, values.dims()[0]);
   Tensor out(values.dtype(), dims);
   std::memset(out.as<void>(), 0, static_cast<size_t>(bytes));

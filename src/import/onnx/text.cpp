@@ -3,13 +3,11 @@
 #include <cctype>
 #include <cstdint>
 
-#include "base/error.h"
+#include "base/limits.h"
 
 namespace deepjit::importer {
 
 namespace {
-
-constexpr size_t kMaxName = 1 << 16;
 
 // Length of the valid UTF-8 sequence at the start of `text`, 0 when there is none.
 size_t sequence_length(std::string_view text) {
@@ -44,11 +42,19 @@ bool is_utf8(std::string_view text) {
 }
 
 void check_name(std::string_view name, std::string_view what) {
-  if (name.size() > kMaxName) {
+  if (name.size() > static_cast<size_t>(limits::name_bytes)) {
     throw Error(Code::LIMIT, std::string(what) + " " + quoted(name) + " is " + std::to_string(name.size()) +
-                                 " bytes long, the limit is " + std::to_string(kMaxName));
+                                 " bytes long, the limit is " + std::to_string(limits::name_bytes));
   }
   if (!is_utf8(name)) throw Error(Code::UTF8, std::string(what) + " " + quoted(name) + " is not valid UTF-8");
+}
+
+std::string shortened(std::string name) {
+  constexpr auto kMost = static_cast<size_t>(limits::made_name_bytes);
+  if (name.size() <= kMost) return name;
+  size_t start = name.size() - kMost;
+  while (start < name.size() && (static_cast<uint8_t>(name[start]) & 0xc0) == 0x80) ++start;
+  return "..." + name.substr(start);
 }
 
 std::string quoted(std::string_view name) {

@@ -1,30 +1,81 @@
 #include "import/onnx/wire_scan.h"
 
+#include <array>
 #include <vector>
+
+#include "base/limits.h"
 
 namespace deepjit::importer {
 
 namespace {
 
-enum class Kind { MODEL, GRAPH, FUNCTION, NODE, ATTRIBUTE, OTHER };
+// Kinds of length-delimited fields. The scan follows all up to SHAPE into their fields.
+enum class Kind {
+  MODEL,
+  GRAPH,
+  FUNCTION,
+  TRAINING,
+  NODE,
+  ATTRIBUTE,
+  TENSOR,
+  SPARSE,
+  VALUE_INFO,
+  TYPE,
+  ELEMENT,  // of a sequence or optional
+  MAP,
+  TENSOR_TYPE,
+  SHAPE,
+  MESSAGE,  // any other message
+  TEXT,
+  BYTES,
+};
 
-// The kind of message in a length-delimited field, as far as the scan follows it.
-Kind kind_of_field(Kind parent, uint64_t field) {
-  switch (parent) {
-    case Kind::MODEL:
-      return field == 7 ? Kind::GRAPH : field == 25 ? Kind::FUNCTION : Kind::OTHER;
-    case Kind::GRAPH:
-      return field == 1 ? Kind::NODE : Kind::OTHER;
-    case Kind::FUNCTION:
-      return field == 7 ? Kind::NODE : Kind::OTHER;
-    case Kind::NODE:
-      return field == 5 ? Kind::ATTRIBUTE : Kind::OTHER;
-    case Kind::ATTRIBUTE:
-      return field == 6 || field == 11 ? Kind::GRAPH : Kind::OTHER;
-    case Kind::OTHER:
-      break;
+struct Field {
+  Kind parent;
+  uint64_t number;
+  Kind kind;
+};
+
+// The fields that are messages, and those that are one block of bytes whatever their length. All others are text.
+constexpr Field kFields[] = {
+    {Kind::MODEL, 7, Kind::GRAPH},          {Kind::MODEL, 8, Kind::MESSAGE},      {Kind::MODEL, 14, Kind::MESSAGE},
+    {Kind::MODEL, 20, Kind::TRAINING},      {Kind::MODEL, 25, Kind::FUNCTION},    {Kind::MODEL, 26, Kind::MESSAGE},
+    {Kind::TRAINING, 1, Kind::GRAPH},       {Kind::TRAINING, 2, Kind::GRAPH},     {Kind::TRAINING, 3, Kind::MESSAGE},
+    {Kind::TRAINING, 4, Kind::MESSAGE},     {Kind::GRAPH, 1, Kind::NODE},         {Kind::GRAPH, 5, Kind::TENSOR},
+    {Kind::GRAPH, 11, Kind::VALUE_INFO},    {Kind::GRAPH, 12, Kind::VALUE_INFO},  {Kind::GRAPH, 13, Kind::VALUE_INFO},
+    {Kind::GRAPH, 14, Kind::MESSAGE},       {Kind::GRAPH, 15, Kind::SPARSE},      {Kind::GRAPH, 16, Kind::MESSAGE},
+    {Kind::FUNCTION, 7, Kind::NODE},        {Kind::FUNCTION, 9, Kind::MESSAGE},   {Kind::FUNCTION, 11, Kind::ATTRIBUTE},
+    {Kind::FUNCTION, 12, Kind::VALUE_INFO}, {Kind::FUNCTION, 14, Kind::MESSAGE},  {Kind::NODE, 5, Kind::ATTRIBUTE},
+    {Kind::NODE, 9, Kind::MESSAGE},         {Kind::NODE, 10, Kind::MESSAGE},      {Kind::ATTRIBUTE, 5, Kind::TENSOR},
+    {Kind::ATTRIBUTE, 6, Kind::GRAPH},      {Kind::ATTRIBUTE, 7, Kind::BYTES},    {Kind::ATTRIBUTE, 8, Kind::BYTES},
+    {Kind::ATTRIBUTE, 10, Kind::TENSOR},    {Kind::ATTRIBUTE, 11, Kind::GRAPH},   {Kind::ATTRIBUTE, 14, Kind::TYPE},
+    {Kind::ATTRIBUTE, 15, Kind::TYPE},      {Kind::ATTRIBUTE, 22, Kind::SPARSE},  {Kind::ATTRIBUTE, 23, Kind::SPARSE},
+    {Kind::TENSOR, 1, Kind::BYTES},         {Kind::TENSOR, 3, Kind::MESSAGE},     {Kind::TENSOR, 4, Kind::BYTES},
+    {Kind::TENSOR, 5, Kind::BYTES},         {Kind::TENSOR, 7, Kind::BYTES},       {Kind::TENSOR, 9, Kind::BYTES},
+    {Kind::TENSOR, 10, Kind::BYTES},        {Kind::TENSOR, 11, Kind::BYTES},      {Kind::TENSOR, 13, Kind::MESSAGE},
+    {Kind::TENSOR, 16, Kind::MESSAGE},      {Kind::SPARSE, 1, Kind::TENSOR},      {Kind::SPARSE, 2, Kind::TENSOR},
+    {Kind::VALUE_INFO, 2, Kind::TYPE},      {Kind::VALUE_INFO, 4, Kind::MESSAGE}, {Kind::TYPE, 1, Kind::TENSOR_TYPE},
+    {Kind::TYPE, 4, Kind::ELEMENT},         {Kind::TYPE, 5, Kind::MAP},           {Kind::TYPE, 8, Kind::TENSOR_TYPE},
+    {Kind::TYPE, 9, Kind::ELEMENT},         {Kind::ELEMENT, 1, Kind::TYPE},       {Kind::MAP, 2, Kind::TYPE},
+    {Kind::TENSOR_TYPE, 2, Kind::SHAPE},    {Kind::SHAPE, 1, Kind::MESSAGE},
+};
+
+bool is_followed(Kind kind) { return kind < Kind::MESSAGE; }
+
+using FieldTable = std::array<std::array<Kind, 32>, static_cast<size_t>(Kind::MESSAGE)>;
+
+constexpr FieldTable make_table() {
+  FieldTable table{};
+  for (auto& row : table) {
+    for (Kind& kind : row) kind = Kind::TEXT;
   }
-  return Kind::OTHER;
+  for (const Field& field : kFields) table[static_cast<size_t>(field.parent)][field.number] = field.kind;
+  return table;
+}
+
+Kind kind_of_field(Kind parent, uint64_t number) {
+  static constexpr FieldTable kTable = make_table();
+  return number < 32 ? kTable[static_cast<size_t>(parent)][number] : Kind::TEXT;
 }
 
 bool is_model_field(uint64_t field) {
@@ -94,22 +145,31 @@ class Scanner {
       case 5:
         return skip(4);
       case 2:
-        return message(number);
+        return delimited(number);
       default:
         bad();
     }
   }
 
-  void message(uint64_t number) {
+  static void count(int64_t& counter, int64_t limit, const char* what) {
+    if (++counter <= limit) return;
+    throw Error(Code::LIMIT, "the model has more than " + std::to_string(limit) + " " + what);
+  }
+
+  void delimited(uint64_t number) {
     const uint64_t length = varint();
     if (length > stack_.back().end - at_) too_short();
     const Kind kind = kind_of_field(stack_.back().kind, number);
-    if (kind == Kind::OTHER) return skip(length);
-    if (kind == Kind::NODE && ++nodes_ > options_.max_nodes) {
-      throw Error(Code::LIMIT, "the model has more than " + std::to_string(options_.max_nodes) + " nodes");
-    }
+    if (kind == Kind::NODE) count(nodes_, options_.max_nodes, "nodes");
+    if (kind <= Kind::MESSAGE) count(messages_, limits::model_messages, "nodes, tensors, attributes and other parts");
+    if (kind == Kind::TEXT) count(strings_, limits::model_strings, "names and other texts");
     if (kind == Kind::GRAPH && ++depth_ > options_.max_depth + 1) {
       throw Error(Code::DEPTH, "subgraphs nest deeper than " + std::to_string(options_.max_depth) + " levels");
+    }
+    if (!is_followed(kind)) return skip(length);
+    // A level of graphs takes three messages; nothing else nests, but types claim to.
+    if (stack_.size() > static_cast<size_t>(3 * options_.max_depth) + 50) {
+      throw Error(Code::DEPTH, "the model's messages nest deeper than " + std::to_string(stack_.size()) + " levels");
     }
     stack_.push_back({kind, at_ + static_cast<size_t>(length)});
   }
@@ -119,6 +179,8 @@ class Scanner {
   size_t at_ = 0;
   std::vector<Frame> stack_;
   int64_t nodes_ = 0;
+  int64_t messages_ = 0;
+  int64_t strings_ = 0;
   int depth_ = 0;
 };
 

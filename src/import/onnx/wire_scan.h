@@ -1,6 +1,6 @@
 // A first look at the protobuf bytes, before anything is parsed or allocated.
 //
-// Follows only graphs, functions, nodes and attributes. Throws TRUNCATED, PARSE, LIMIT (too many nodes) or
+// Follows whatever a model can hold many of. Throws TRUNCATED, PARSE, LIMIT (too many nodes, other parts or texts) or
 // DEPTH (subgraphs nested too deep), so the parser itself never meets those.
 #pragma once
 

@@ -4,6 +4,7 @@
 
 #include "ops/pointwise/pointwise.h"
 #include "ops/pointwise/vecmath.h"
+#include "ops/scalar.h"
 
 namespace deepjit {
 
@@ -176,8 +177,8 @@ void infer_clip(InferContext& ctx) {
   if ((ctx.has_input(1) && low == nullptr) || (ctx.has_input(2) && high == nullptr)) return;
   propagate_unary_values(ctx, [&](const Dim& x) {
     Dim out = x;
-    if (low != nullptr) out = max(out, low->at(0));
-    if (high != nullptr) out = min(out, high->at(0));
+    if (low != nullptr) out = max(out, first_of(*low, "Clip: min"));
+    if (high != nullptr) out = min(out, first_of(*high, "Clip: max"));
     return std::optional(out);
   });
 }
@@ -197,6 +198,9 @@ void clip(EvalContext& ctx, const TensorView& out) {
 }
 
 void evaluate_clip(EvalContext& ctx) {
+  for (int i = 1; i <= 2; ++i) {
+    if (ctx.has_input(i)) expect_elements(ctx, i, 1, "Clip: a bound");
+  }
   const TensorView out = ctx.output(0, ctx.dtype(0), ctx.dims(0));
   visit_numeric(out.dtype, "Clip", [&]<typename T>() { clip<T>(ctx, out); });
 }
@@ -213,7 +217,8 @@ void infer_dropout(InferContext& ctx) {
   const Tensor* training = ctx.has_input(2) ? ctx.input_data(2) : nullptr;
   const Tensor* ratio = ctx.has_input(1) ? ctx.input_data(1) : nullptr;
   if (training != nullptr && (ratio != nullptr || !ctx.has_input(1)) &&
-      training_mode_unsupported(training->to_i64().at(0) != 0, ratio != nullptr ? ratio->to_f64().at(0) : 0.5)) {
+      training_mode_unsupported(first_of(training->to_i64(), "training_mode") != 0,
+                                ratio != nullptr ? first_of(ratio->to_f64(), "ratio") : 0.5)) {
     fail_training();
   }
   infer_like_input(ctx);
@@ -221,8 +226,9 @@ void infer_dropout(InferContext& ctx) {
 }
 
 void evaluate_dropout(EvalContext& ctx) {
+  if (ctx.has_input(2)) expect_elements(ctx, 2, 1, "training_mode");
   const bool training = ctx.has_input(2) && ctx.data<uint8_t>(2)[0] != 0;
-  const double ratio = ctx.has_input(1) && training ? to_f64(ctx.input(1)).at(0) : 0.5;
+  const double ratio = ctx.has_input(1) && training ? first_of(to_f64(ctx.input(1)), "ratio") : 0.5;
   if (training_mode_unsupported(training, ratio)) fail_training();
   if (ctx.has_output(1)) {
     const TensorView mask = ctx.output(1, DType::BOOL, ctx.dims(0));

@@ -7,6 +7,7 @@
 #include "ops/pointwise/cast.h"
 #include "ops/pointwise/convert.h"
 #include "ops/pointwise/pointwise.h"
+#include "ops/scalar.h"
 
 namespace deepjit {
 
@@ -93,6 +94,7 @@ ScaleLayout scale_layout(const EvalContext& ctx, const std::string& op) {
   const int64_t block = ctx.attrs().get_int("block_size", 0);
   ScaleLayout out;
   if (scale.rank() == 0 || (block == 0 && scale.count() == 1)) {
+    if (ctx.has_input(2)) expect_elements(ctx, 2, 1, op + ": zero point");
     out.inner = x.count();
     return out;
   }

@@ -4,6 +4,7 @@
 #include "ops/common.h"
 #include "ops/linear/conv_shape.h"
 #include "ops/pointwise/quantize.h"
+#include "ops/scalar.h"
 
 namespace deepjit {
 
@@ -143,7 +144,7 @@ void evaluate_conv_integer(EvalContext& ctx) {
   check_per_channel(w_zero.size(), p.out_channels, "w_zero_point");
   const TensorView out = ctx.output(0, DType::INT32, p.out);
   if (out.count() == 0) return;
-  for_each_plane(ctx, p, 1, read_zero_points(ctx, 2).at(0), w_zero, nullptr,
+  for_each_plane(ctx, p, 1, first_of(read_zero_points(ctx, 2), "x_zero_point"), w_zero, nullptr,
                  [&](int64_t n, int64_t m, const int32_t* acc) {
                    std::copy_n(acc, p.out_size, out.as<int32_t>() + (n * p.out_channels + m) * p.out_size);
                  });
@@ -166,13 +167,13 @@ void evaluate_qlinear_conv(EvalContext& ctx) {
   if (ctx.has_input(8) && ctx.input(8).count() != p.out_channels) {
     throw Error(Code::SHAPE_MISMATCH, "QLinearConv: the bias must have one element an output channel");
   }
-  const float x_scale = read_scales(ctx, 1).at(0);
-  const float y_scale = read_scales(ctx, 6).at(0);
-  const int32_t y_zero = read_zero_points(ctx, 7).at(0);
+  const float x_scale = first_of(read_scales(ctx, 1), "x_scale");
+  const float y_scale = first_of(read_scales(ctx, 6), "y_scale");
+  const int32_t y_zero = first_of(read_zero_points(ctx, 7), "y_zero_point");
   const TensorView out = ctx.output(0, ctx.dtype(7), p.out);
   if (out.count() == 0) return;
   const int32_t* bias = ctx.has_input(8) ? ctx.data<int32_t>(8) : nullptr;
-  for_each_plane(ctx, p, 3, read_zero_points(ctx, 2).at(0), w_zero, bias,
+  for_each_plane(ctx, p, 3, first_of(read_zero_points(ctx, 2), "x_zero_point"), w_zero, bias,
                  [&](int64_t n, int64_t m, const int32_t* acc) {
                    const float ws = w_scale[w_scale.size() == 1 ? 0 : static_cast<size_t>(m)];
                    uint8_t* y = out.as<uint8_t>() + (n * p.out_channels + m) * p.out_size;

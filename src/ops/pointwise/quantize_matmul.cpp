@@ -5,6 +5,7 @@
 #include "ops/linear/matmul.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/pointwise/quantize.h"
+#include "ops/scalar.h"
 
 namespace deepjit {
 
@@ -149,8 +150,8 @@ void evaluate_qlinear_matmul(EvalContext& ctx) {
   const Operand b{ctx.input(3), per_line(read_zero_points(ctx, 5), p.n, nb, "b_zero_point")};
   const PerLine<float> a_scale = per_line(read_scales(ctx, 1), p.m, na, "a_scale");
   const PerLine<float> b_scale = per_line(read_scales(ctx, 4), p.n, nb, "b_scale");
-  const float y_scale = read_scales(ctx, 6).at(0);
-  const int32_t y_zero = read_zero_points(ctx, 7).at(0);
+  const float y_scale = first_of(read_scales(ctx, 6), "y_scale");
+  const int32_t y_zero = first_of(read_zero_points(ctx, 7), "y_zero_point");
   const TensorView out = ctx.output(0, ctx.dtype(7), p.out);
   if (out.count() == 0) return;
   for_each_product(ctx, p, a, b, [&](int64_t batch, int64_t ba, int64_t bb, const int32_t* acc) {

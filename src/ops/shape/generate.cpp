@@ -7,6 +7,7 @@
 #include "base/visit.h"
 #include "ops/common.h"
 #include "ops/pointwise/cast.h"
+#include "ops/scalar.h"
 
 namespace deepjit {
 
@@ -79,7 +80,8 @@ void infer_constant_of_shape(InferContext& ctx) {
   if (!is_integer(value.dtype()) || wanted->size() > 1) return;
   const Dim count = Shape(*wanted).count();
   if (!count.is_const() || count.value() > kMaxKnownValues) return;
-  ctx.set_output_values(0, std::vector<Dim>(static_cast<size_t>(count.value()), Dim(value.to_i64()[0])));
+  ctx.set_output_values(
+      0, std::vector<Dim>(static_cast<size_t>(count.value()), Dim(first_of(value.to_i64(), "ConstantOfShape: value"))));
 }
 
 void evaluate_constant_of_shape(EvalContext& ctx) {
@@ -104,7 +106,9 @@ int64_t range_count(T start, T limit, T delta) {
     const Wide distance = static_cast<Wide>(limit) - start;
     if (distance == 0 || (distance > 0) != (delta > 0)) return 0;
     const Wide step = delta;
-    return static_cast<int64_t>((distance + step - (step > 0 ? 1 : -1)) / step);
+    const Wide count = (distance + step - (step > 0 ? 1 : -1)) / step;
+    if (count > INT64_MAX) throw Error(Code::SHAPE_OVERFLOW, "Range: too many elements");
+    return static_cast<int64_t>(count);
   } else {
     const double n = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
     if (!(n > 0)) return 0;
@@ -138,6 +142,11 @@ void infer_range(InferContext& ctx) {
   std::optional<Dim> count;
   const std::vector<Dim>* v[3] = {known_values(ctx, 0), known_values(ctx, 1), known_values(ctx, 2)};
   const bool known = v[0] != nullptr && v[1] != nullptr && v[2] != nullptr;
+  for (int i = 0; i < 3; ++i) {
+    const std::optional<Dims> dims = ctx.shape(i).as_const();
+    if (dims && dims->count() != 1)
+      throw Error(Code::SHAPE_MISMATCH, "Range: expected scalars, got " + dims->to_string());
+  }
   if (known) count = symbolic_range_count(v[0]->at(0), v[1]->at(0), v[2]->at(0));
   if (!count && ctx.input_data(0) != nullptr && ctx.input_data(1) != nullptr && ctx.input_data(2) != nullptr) {
     visit_range_type(dtype, [&]<typename T>() {
@@ -152,6 +161,7 @@ void infer_range(InferContext& ctx) {
 }
 
 void evaluate_range(EvalContext& ctx) {
+  for (int i = 0; i < 3; ++i) expect_elements(ctx, i, 1, "Range: an input");
   visit_range_type(ctx.dtype(0), [&]<typename T>() {
     const T start = *ctx.data<T>(0);
     const T delta = *ctx.data<T>(2);
@@ -198,14 +208,14 @@ void infer_window(InferContext& ctx) {
   expect_integer(ctx, "window", 0);
   const std::vector<Dim>* size = known_values(ctx, 0);
   const DType dtype = dtype_attribute(ctx.attrs(), "output_datatype", DType::FLOAT32);
-  ctx.set_output(0, dtype, Shape({size != nullptr ? size->at(0) : ctx.fresh_dim()}));
+  ctx.set_output(0, dtype, Shape({size != nullptr ? first_of(*size, "the size of a window") : ctx.fresh_dim()}));
 }
 
 using WindowFn = double (*)(double);  // of the phase 2 pi n / N
 
 OpDef window_op(std::string name, WindowFn f) {
   auto evaluate = [name, f](EvalContext& ctx) {
-    const int64_t n = ctx.ints(0).at(0);
+    const int64_t n = first_of(ctx.ints(0), name + ": the size");
     if (n < 0) throw Error(Code::RUN_VALUE, name + ": the size must not be negative, got " + std::to_string(n));
     const bool periodic = ctx.attrs().get_int("periodic", 1) != 0;
     const int64_t period = std::max<int64_t>(1, periodic ? n : n - 1);
@@ -232,8 +242,8 @@ void infer_one_hot(InferContext& ctx) {
   if (!indices.ranked()) return ctx.set_output(0, ctx.dtype(2), Shape());
   const std::vector<Dim>* known = known_values(ctx, 1);
   const Tensor* data = ctx.input_data(1);
-  Dim depth = known != nullptr  ? known->at(0)
-              : data != nullptr ? Dim(static_cast<int64_t>(data->to_f64().at(0)))
+  Dim depth = known != nullptr  ? first_of(*known, "OneHot: depth")
+              : data != nullptr ? Dim(static_cast<int64_t>(first_of(data->to_f64(), "OneHot: depth")))
                                 : ctx.fresh_dim();
   const int axis = normalize_axis(ctx.attrs().get_int("axis", -1), indices.rank() + 1, "OneHot axis");
   std::vector<Dim> out = indices.dims();
@@ -250,11 +260,12 @@ std::vector<int64_t> as_integers(const TensorView& in) {
 
 void evaluate_one_hot(EvalContext& ctx) {
   const Dims& indices = ctx.dims(0);
-  const int64_t depth = as_integers(ctx.input(1)).at(0);
+  const int64_t depth = first_of(as_integers(ctx.input(1)), "OneHot: depth");
   if (depth < 0) throw Error(Code::RUN_VALUE, "OneHot: depth must not be negative, got " + std::to_string(depth));
   const int axis = normalize_axis(ctx.attrs().get_int("axis", -1), indices.rank() + 1, "OneHot axis");
   Dims dims = indices;
   dims.insert(axis, depth);
+  expect_elements(ctx, 2, 2, "OneHot: values");
   const std::vector<int64_t> at = as_integers(ctx.input(0));
   int64_t inner = 1;
   for (int i = axis; i < indices.rank(); ++i) inner *= indices[i];

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/common.h"
+#include "ops/scalar.h"
 #include "ops/shape/movement.h"
 #include "ops/shape/strided_copy.h"
 
@@ -161,7 +162,7 @@ void evaluate_trilu(EvalContext& ctx) {
   const bool upper = ctx.attrs().get_int("upper", 1) != 0;
   const int64_t rows = in.dims[rank - 2];
   const int64_t columns = in.dims[rank - 1];
-  const int64_t k_given = ctx.has_input(1) ? ctx.ints(1).at(0) : 0;
+  const int64_t k_given = ctx.has_input(1) ? first_of(ctx.ints(1), "Trilu: k") : 0;
   const int64_t k = std::clamp(k_given, -rows - 1, columns + 1);
   const int64_t matrices = count_range(in.dims, 0, rank - 2);
   const TensorView out = ctx.output(0, in.dtype, in.dims);

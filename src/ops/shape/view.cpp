@@ -136,13 +136,22 @@ std::vector<bool> mark_axes(const std::vector<int64_t>& axes, int rank, std::str
   return marked;
 }
 
+// How many axes input 1 names, where its shape tells; for axes whose values are not known yet.
+std::optional<int64_t> count_of_axes(const InferContext& ctx) {
+  if (!ctx.has_input(1) || !ctx.shape(1).ranked()) return std::nullopt;
+  const Shape& axes = ctx.shape(1);
+  if (axes.rank() == 0) return 1;
+  if (axes.rank() > 1) throw Error(Code::SHAPE_MISMATCH, "axes have shape " + axes.to_string() + ", expected rank 1");
+  return axes[0].as_const();
+}
+
 void infer_squeeze(InferContext& ctx) {
   const Shape& input = ctx.shape(0);
   const auto axes = ctx.constant_ints(1);
   if (!input.ranked() || (ctx.has_input(1) && !axes)) {
-    const bool rank_known = input.ranked() && ctx.shape(1).ranked() && ctx.shape(1)[0].is_const();
-    const int rank = rank_known ? input.rank() - static_cast<int>(ctx.shape(1)[0].value()) : -1;
-    ctx.set_output(0, ctx.dtype(0), rank >= 0 ? ctx.fresh_shape(rank) : Shape());
+    const auto dropped = count_of_axes(ctx);
+    const bool rank_known = input.ranked() && dropped && *dropped <= input.rank();
+    ctx.set_output(0, ctx.dtype(0), rank_known ? ctx.fresh_shape(input.rank() - static_cast<int>(*dropped)) : Shape());
     return;
   }
   std::vector<bool> drop(static_cast<size_t>(input.rank()), false);
@@ -183,11 +192,10 @@ void infer_unsqueeze(InferContext& ctx) {
   const Shape& input = ctx.shape(0);
   const auto axes = ctx.constant_ints(1);
   if (!input.ranked() || !axes) {
-    const bool rank_known =
-        input.ranked() && ctx.shape(1).ranked() && (ctx.shape(1).rank() == 0 || ctx.shape(1)[0].is_const());
-    if (!rank_known) return ctx.set_output(0, ctx.dtype(0), Shape());
-    const int64_t added = ctx.shape(1).rank() == 0 ? 1 : ctx.shape(1)[0].value();
-    return ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(input.rank() + static_cast<int>(added)));
+    const auto added = count_of_axes(ctx);
+    const bool rank_known = input.ranked() && added && *added <= kMaxRank;
+    return ctx.set_output(0, ctx.dtype(0),
+                          rank_known ? ctx.fresh_shape(input.rank() + static_cast<int>(*added)) : Shape());
   }
   const int rank = input.rank() + static_cast<int>(axes->size());
   const std::vector<bool> added = mark_axes(*axes, rank, "Unsqueeze");

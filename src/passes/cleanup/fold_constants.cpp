@@ -1,6 +1,7 @@
 #include "passes/cleanup/fold_constants.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/visit.h"
 #include "graph/infer.h"
@@ -12,25 +13,55 @@ namespace deepjit {
 
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{64} << 20;
-constexpr int64_t kFreeBytes = int64_t{1} << 20;
-constexpr int64_t kMaxGrowth = 4;
-
 // Bytes of a tensor as folding weighs them: strings are at least their objects.
 int64_t weight(const TensorDesc& desc) {
   return desc.dtype == DType::STRING ? checked_mul(desc.count(), sizeof(std::string)) : desc.bytes();
 }
 
-bool too_large(int64_t bytes, int64_t input_bytes) {
-  return bytes > kMaxBytes || (bytes > kFreeBytes && bytes > kMaxGrowth * input_bytes);
+// How large one result of inputs this large may be.
+int64_t most_bytes(int64_t input_bytes) {
+  const int64_t grown = input_bytes > limits::fold_result_bytes ? input_bytes : limits::fold_growth * input_bytes;
+  return std::min(limits::fold_result_bytes, std::max(limits::fold_free_bytes, grown));
 }
 
-// The largest known size of the node's outputs; 0 when no shape is known before evaluating.
-int64_t known_output_bytes(const Node& node) {
-  int64_t bytes = 0;
+// Sizes of the node's outputs, as far as they are known before evaluating.
+struct Expected {
+  int64_t largest_bytes = 0;
+  int64_t elements = 0;
+};
+
+Expected expected_of(const Node& node) {
+  Expected expected;
   for (const Value* out : node.outputs) {
     if (out == nullptr || !out->type.shape.as_const()) continue;
-    bytes = std::max(bytes, weight({out->type.dtype, *out->type.shape.as_const()}));
+    const TensorDesc desc{out->type.dtype, *out->type.shape.as_const()};
+    expected.largest_bytes = std::max(expected.largest_bytes, weight(desc));
+    expected.elements = checked_add(expected.elements, desc.count());
+  }
+  return expected;
+}
+
+// Multiply-adds, roughly: for a product [M,K] x [K,N] -> [M,N] the root is M*K*N.
+double work_of(const OpDef& def, const std::vector<Tensor>& inputs, int64_t output_elements) {
+  double first = 1;
+  double second = 1;
+  double sum = static_cast<double>(output_elements);
+  for (const Tensor& input : inputs) {
+    if (!input.defined()) continue;
+    const auto n = static_cast<double>(input.count());
+    sum += n;
+    second = std::max(second, std::min(first, n));
+    first = std::max(first, n);
+  }
+  if (def.pointwise || def.view) return sum;
+  return std::max(sum, std::sqrt(first * second * static_cast<double>(output_elements)));
+}
+
+// Bytes of the inputs that nobody else reads: their place is free when the node is gone.
+int64_t freed_bytes(const Node& node) {
+  int64_t bytes = 0;
+  for (const Value* v : node.inputs) {
+    if (v != nullptr && Graph::use_count(v) == 1) bytes += weight(v->constant.view().desc());
   }
   return bytes;
 }
@@ -51,7 +82,7 @@ bool take_results(Node* node, const std::vector<Tensor>& results) {
   return true;
 }
 
-bool fold_evaluated(Node* node) {
+bool fold_evaluated(Node* node, FoldBudget& budget) {
   const OpDef& def = find_op(node->op);
   if (!def.deterministic || !def.evaluate || !node->bodies.empty() || !all_constant(*node)) return false;
   // Sequences and optionals are cheap to make, and no constants.
@@ -66,18 +97,25 @@ bool fold_evaluated(Node* node) {
   }
   std::vector<bool> wanted;
   for (const Value* v : node->outputs) wanted.push_back(v != nullptr);
+  const int64_t most = most_bytes(input_bytes);
   std::vector<Tensor> results;
   try {
-    if (too_large(known_output_bytes(*node), input_bytes)) return false;
-    results = evaluate_op(def, node->attrs, inputs, wanted);
+    const Expected expected = expected_of(*node);
+    const double work = work_of(def, inputs, expected.elements);
+    if (expected.largest_bytes > most || work > budget.work) return false;
+    budget.work -= work;
+    results = evaluate_op(def, node->attrs, inputs, wanted, most);
   } catch (const Error&) {
     return false;
   }
+  int64_t added = -freed_bytes(*node);
   for (size_t i = 0; i < results.size(); ++i) {
     if (!wanted[i]) continue;
     if (!results[i].defined() || results[i].dtype() != node->outputs[i]->type.dtype) return false;
-    if (too_large(weight(results[i].view().desc()), input_bytes)) return false;
+    added += weight(results[i].view().desc());
   }
+  if (added > budget.bytes) return false;
+  budget.bytes -= std::max<int64_t>(added, 0);
   return take_results(node, results);
 }
 
@@ -125,13 +163,19 @@ bool fold_if(Node* node) {
 
 }  // namespace
 
-bool fold_constants(Graph& graph) {
+bool fold_constants_within(Graph& graph, FoldBudget& budget) {
+  if (!budget.started) {
+    budget.started = true;
+    for_each_graph(graph.root(), [&](Graph& g) {
+      g.for_each_value([&](const Value* v) { budget.bytes += limits::fold_growth * v->constant.bytes(); });
+    });
+  }
   bool changed = false;
   bool inlined = false;
   for (Node* node : graph.snapshot()) {
     if (fold_if(node)) {
       inlined = true;
-    } else if (fold_evaluated(node)) {
+    } else if (fold_evaluated(node, budget)) {
       changed = true;
     } else if (node->bodies.empty()) {
       changed = fold_known_elements(node) || changed;
@@ -139,6 +183,11 @@ bool fold_constants(Graph& graph) {
   }
   if (inlined) infer_types(graph.root());
   return changed || inlined;
+}
+
+bool fold_constants(Graph& graph) {
+  FoldBudget budget;
+  return fold_constants_within(graph, budget);
 }
 
 }  // namespace deepjit

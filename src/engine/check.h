@@ -1,0 +1,14 @@
+// What the runtime takes for granted about a program, checked for one that came from a file.
+//
+// Every index is in range; steps have operators of this build with the operands they need; blocks form a tree of
+// limited depth; each buffer is written once, before it is read, and no constant is ever written.
+#pragma once
+
+#include "program/program.h"
+
+namespace deepjit {
+
+// Throws ENGINE_RANGE, or ENGINE_INCOMPATIBLE for an operator that this build does not have.
+void check_program(const Program& program);
+
+}  // namespace deepjit
