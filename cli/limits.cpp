@@ -41,7 +41,7 @@ Verb add_limits(CLI::App& app) {
   command->add_flag("--json", *json, "print one JSON object on stdout");
   command->footer(
       "What goes past a limit gets the error of its row; \"-\" is no error, the work is left for run time.\n"
-      "Example: deepjit limits");
+      "Example: deepjit limits --json");
   return {command, [json] { return print_limits(*json); }};
 }
 
