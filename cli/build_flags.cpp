@@ -74,15 +74,6 @@ double parse_seconds(const std::string& text) {
   return value * scale;
 }
 
-void check_pass(const std::string& name) {
-  std::string known;
-  for (const Pass& pass : default_pipeline(3)) {
-    if (pass.name == name) return;
-    known += (known.empty() ? "" : ", ") + pass.name;
-  }
-  throw Error(Code::ARGUMENT, "there is no pass \"" + name + "\" to switch off", "the passes are " + known);
-}
-
 void check_stage(const std::string& name) {
   static const std::set<std::string> stages = {"", "import", "passes", "lower", "tune", "plan"};
   if (!stages.count(name)) {
@@ -131,7 +122,7 @@ BuildOptions BuildFlags::options(Progress& progress) const {
   o.ranges = parsed_ranges();
   o.disabled_passes.insert(disabled.begin(), disabled.end());
   for (const std::string& name : split_commas(std::getenv("DEEPJIT_DISABLE"))) o.disabled_passes.insert(name);
-  for (const std::string& name : o.disabled_passes) check_pass(name);
+  for (const std::string& name : o.disabled_passes) check_switchable(name);
   check_stage(stop_after);
   o.stop_after = stop_after;
   o.tune_cache = tune_cache;

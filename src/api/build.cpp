@@ -23,14 +23,7 @@ Dims to_dims(const std::vector<int64_t>& shape, const std::string& input) {
 }
 
 std::set<std::string> pass_names(const std::vector<std::string>& disable) {
-  std::set<std::string> known;
-  std::string list;
-  for (const Pass& pass : default_pipeline(3)) {
-    if (known.insert(pass.name).second) list += (list.empty() ? "" : ", ") + pass.name;
-  }
-  for (const std::string& name : disable) {
-    if (known.count(name) == 0) bad_option("there is no pass \"" + name + "\"", "the passes are " + list);
-  }
+  for (const std::string& name : disable) check_switchable(name);
   return {disable.begin(), disable.end()};
 }
 

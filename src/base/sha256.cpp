@@ -1,13 +1,27 @@
 #include "base/sha256.h"
 
 #include <openssl/evp.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 
 namespace deepjit {
+
+namespace {
+
+// Processors that this process may use.
+size_t processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? static_cast<size_t>(CPU_COUNT(&set)) : 1;
+}
+
+}  // namespace
 
 Sha256 sha256(std::span<const uint8_t> bytes) {
   Sha256 out{};
@@ -21,10 +35,21 @@ Sha256 sha256_of_chunks(std::span<const uint8_t> bytes) {
   constexpr size_t kChunk = size_t{1} << 20;
   const size_t chunks = (bytes.size() + kChunk - 1) / kChunk;
   std::vector<Sha256> hashes(chunks);
-#pragma omp parallel for schedule(dynamic) if (chunks > 2)
-  for (size_t i = 0; i < chunks; ++i) {
-    hashes[i] = sha256(bytes.subspan(i * kChunk, std::min(kChunk, bytes.size() - i * kChunk)));
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i = next++; i < chunks; i = next++) {
+      hashes[i] = sha256(bytes.subspan(i * kChunk, std::min(kChunk, bytes.size() - i * kChunk)));
+    }
+  };
+  // Loading is not inference: it takes what cores there are, whatever number of threads the engine runs on.
+  std::vector<std::thread> helpers;
+  const size_t most = std::min<size_t>({4, processors(), chunks / 4 + 1});
+  try {
+    while (helpers.size() + 1 < most) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: this one does it alone
   }
+  work();
+  for (std::thread& helper : helpers) helper.join();
   return sha256({reinterpret_cast<const uint8_t*>(hashes.data()), hashes.size() * sizeof(Sha256)});
 }
 

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -16,6 +17,8 @@
 namespace deepjit {
 
 namespace {
+
+constexpr const char* kRegions = "regions";
 
 using Clock = std::chrono::steady_clock;
 
@@ -92,7 +95,9 @@ class Build {
 
   void lower_graph() {
     Program& program = result_.file.program;
-    program = lower(*model_.graph);
+    LowerOptions lower_options;
+    lower_options.regions = options_.level >= 2 && options_.disabled_passes.count(kRegions) == 0;
+    program = lower(*model_.graph, lower_options);
     program.threads = threads_;
     program.metadata["model.producer"] = model_.producer;
     program.metadata["model.opset"] = std::to_string(model_.opset);
@@ -185,6 +190,23 @@ BuildResult build_file(const std::string& path, BuildOptions options) {
     options.model_folder = folder.empty() ? "." : folder;
   }
   return build(file.bytes, options);
+}
+
+std::vector<std::string> switchable_passes() {
+  std::vector<std::string> names;
+  for (const Pass& pass : default_pipeline(3)) {
+    if (std::find(names.begin(), names.end(), pass.name) == names.end()) names.push_back(pass.name);
+  }
+  names.emplace_back(kRegions);
+  return names;
+}
+
+void check_switchable(const std::string& name) {
+  const std::vector<std::string> names = switchable_passes();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  std::string list;
+  for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
+  throw Error(Code::ARGUMENT, "there is no pass \"" + name + "\" to switch off", "the passes are " + list);
 }
 
 void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges) {

@@ -170,6 +170,13 @@ double bytes_of(const TuneTask& task) {
   return bytes;
 }
 
+TuneTask task_of(const Program& program, const StepShape& shape) {
+  TuneTask task{static_cast<int32_t>(shape.step - program.steps.data()), shape.inputs, shape.outputs, {}, {}};
+  for (const Tensor* constant : shape.constants) task.constants.push_back(constant ? *constant : Tensor());
+  for (const StepShape& inner : shape.body) task.body.push_back(task_of(program, inner));
+  return task;
+}
+
 // Binds at one trial's shapes. Steps that were reached before a failure, or in branches that fit, count; those that
 // `most_bytes` do not hold are left out.
 Probe try_shapes(const Program& program, const ProgramInfo& info, const InputShapes& shapes, int threads,
@@ -185,8 +192,7 @@ Probe try_shapes(const Program& program, const ProgramInfo& info, const InputSha
   request.visitor = [&](const Step& step, const StepShape& shape) {
     const auto index = static_cast<int32_t>(&step - program.steps.data());
     if (!seen.insert(index).second) return;
-    TuneTask task{index, shape.inputs, shape.outputs, {}};
-    for (const Tensor* constant : shape.constants) task.constants.push_back(constant ? *constant : Tensor());
+    TuneTask task = task_of(program, shape);
     if (bytes_of(task) > most_bytes) {
       large = "node \"" + step.name + "\" (" + step.op + "): too large to try";
       return;

@@ -55,8 +55,8 @@ class Checker {
     check_buffers(step.outputs, true);
     for (int32_t b : step.blocks) check_index(b, program_.blocks.size());
     for (const PackedOperand& packed : step.tactic.packed) {
-      check_index(packed.input, step.inputs.size());
-      check_index(step.inputs[at(packed.input)], program_.buffers.size());
+      check_index(packed.input, step.inputs.size(), true);  // -1: code, not an operand
+      if (packed.input >= 0) check_index(step.inputs[at(packed.input)], program_.buffers.size());
     }
     const OpDef* op = op_registry().find(step.op);
     if (op == nullptr) {
@@ -72,6 +72,10 @@ class Checker {
 
   // The operands of a control step against those of its bodies.
   bool bodies_fit(const Step& step) const {
+    if (step.op == kRegionOp) {
+      return step.blocks.size() == 1 && program_.blocks[at(step.blocks[0])].inputs == step.inputs &&
+             program_.blocks[at(step.blocks[0])].outputs == step.outputs;
+    }
     const size_t bodies = step.op == "If" ? 2 : step.op == "Loop" || step.op == "Scan" ? 1 : 0;
     if (step.blocks.size() != bodies) return false;
     if (bodies == 0) return true;
@@ -144,8 +148,9 @@ class Checker {
     const Buffer& b = program_.buffers[at(buffer)];
     if (!readable_[at(buffer)]) fail("buffer " + b.name + " is read before it is written");
     if (!b.is_constant || b.constant.defined()) return;
-    const bool packed = step != nullptr && std::any_of(step->tactic.packed.begin(), step->tactic.packed.end(),
-                                                       [&](const PackedOperand& p) { return at(p.input) == operand; });
+    const bool packed =
+        step != nullptr && std::any_of(step->tactic.packed.begin(), step->tactic.packed.end(),
+                                       [&](const PackedOperand& p) { return p.input >= 0 && at(p.input) == operand; });
     if (!packed) fail("constant " + b.name + " has no data");
   }
 
@@ -162,6 +167,10 @@ class Checker {
       for (size_t i = 0; i < step.inputs.size(); ++i) {
         if (step.inputs[i] >= 0) read(step.inputs[i], &step, i);
       }
+      if (step.op == kRegionOp) {
+        walk_region(step, depth + 1);
+        continue;
+      }
       for (int32_t b : step.blocks) walk(b, depth + 1);
       for (int32_t b : step.outputs) {
         if (b >= 0) write(b);
@@ -169,6 +178,31 @@ class Checker {
     }
     for (int32_t b : block.outputs) read(b, nullptr, 0);
     if (depth > 0) hide(block);
+  }
+
+  // The steps of a region read what it reads and write what it writes, so only those between stay inside.
+  void walk_region(const Step& region, int depth) {
+    if (depth > limits::engine_depth) fail("blocks nest too deep");
+    const int32_t index = region.blocks[0];
+    if (block_used_[at(index)]) fail("a block stands in two places");
+    block_used_[at(index)] = true;
+    const Block& block = program_.blocks[at(index)];
+    for (int32_t s : block.steps) {
+      if (step_used_[at(s)]) fail("a step stands in two places");
+      step_used_[at(s)] = true;
+      const Step& step = program_.steps[at(s)];
+      if (!step.blocks.empty()) fail("a region holds a step with a body");
+      for (size_t i = 0; i < step.inputs.size(); ++i) {
+        if (step.inputs[i] >= 0) read(step.inputs[i], &step, i);
+      }
+      for (int32_t b : step.outputs) {
+        if (b >= 0) write(b);
+      }
+    }
+    for (int32_t b : block.outputs) read(b, nullptr, 0);
+    hide(block);
+    for (int32_t b : block.inputs) readable_[at(b)] = true;
+    for (int32_t b : block.outputs) readable_[at(b)] = true;
   }
 
   // Nothing outside a body may read its values.

@@ -17,11 +17,13 @@ namespace deepjit {
 
 // A step at concrete shapes. Omitted operands have dtype UNDEFINED.
 struct StepShape {
+  const Program* program = nullptr;  // the step's
   const Step* step = nullptr;
   std::vector<TensorDesc> inputs;
   std::vector<TensorDesc> outputs;
   std::vector<const Tensor*> constants;  // per input: its constant data, or nullptr
   int threads = 1;
+  std::vector<StepShape> body;  // of a region: the steps that it stands for
 };
 
 // Addresses for one launch, one per input and output of the step (nullptr for omitted ones).
@@ -77,7 +79,9 @@ const std::vector<const Offerer*>& offerers();
 // One line a provider.
 const Launcher& reference_launcher();
 const Launcher& onednn_launcher();
+const Launcher& llvm_launcher();
 const Offerer& reference_offerer();
 const Offerer& onednn_offerer();
+const Offerer& llvm_offerer();
 
 }  // namespace deepjit

@@ -7,6 +7,7 @@ const std::vector<const Launcher*>& launchers() {
   static const std::vector<const Launcher*> list = {
       &reference_launcher(),
       &onednn_launcher(),
+      &llvm_launcher(),
   };
   return list;
 }

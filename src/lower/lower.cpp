@@ -1,6 +1,9 @@
 #include "lower/lower.h"
 
+#include <algorithm>
 #include <unordered_map>
+
+#include "lower/regions.h"
 
 namespace deepjit {
 
@@ -8,6 +11,8 @@ namespace {
 
 class Lowering {
  public:
+  explicit Lowering(const LowerOptions& options) : options_(options) {}
+
   Program run(const Graph& graph) {
     program_.name = graph.name;
     program_.blocks.emplace_back();
@@ -34,7 +39,16 @@ class Lowering {
   void lower_block(const Graph& graph, int32_t index) {
     Block block;
     for (const Value* v : graph.inputs) block.inputs.push_back(buffer(v));
-    for (const auto& node : graph.nodes()) block.steps.push_back(lower_node(*node));
+    if (options_.regions) {
+      for (const RegionPlan::Unit& unit : plan_regions(graph).units) {
+        if (unit.fused)
+          block.steps.push_back(lower_region(unit.nodes));
+        else
+          for (const Node* node : unit.nodes) block.steps.push_back(lower_node(*node));
+      }
+    } else {
+      for (const auto& node : graph.nodes()) block.steps.push_back(lower_node(*node));
+    }
     for (const Value* v : graph.outputs) block.outputs.push_back(buffer(v));
     program_.blocks[static_cast<size_t>(index)] = std::move(block);
   }
@@ -60,12 +74,44 @@ class Lowering {
     return static_cast<int32_t>(program_.steps.size()) - 1;
   }
 
+  // A step over all of the region's operands, and a block with the steps that it stands for.
+  int32_t lower_region(const std::vector<const Node*>& nodes) {
+    Step step;
+    step.op = kRegionOp;
+    Block block;
+    for (const Node* node : nodes) {
+      step.name += (step.name.empty() ? "" : "+") + node->name;
+      step.origins.insert(step.origins.end(), node->origins.begin(), node->origins.end());
+      block.steps.push_back(lower_node(*node));
+    }
+    if (nodes.size() > 2) step.name = nodes.front()->name + "+..+" + nodes.back()->name;
+    const auto inside = [&](const Node* node) { return std::count(nodes.begin(), nodes.end(), node) != 0; };
+    for (const Node* node : nodes) {
+      for (const Value* v : node->inputs) {
+        const int32_t number = buffer(v);
+        if (v == nullptr || inside(v->producer) || std::count(step.inputs.begin(), step.inputs.end(), number) != 0)
+          continue;
+        step.inputs.push_back(number);
+      }
+      const Value* out = node->output();
+      const bool leaves = Graph::is_output(out) || !std::all_of(out->users.begin(), out->users.end(), inside);
+      if (leaves) step.outputs.push_back(buffer(out));
+    }
+    block.inputs = step.inputs;
+    block.outputs = step.outputs;
+    step.blocks.push_back(static_cast<int32_t>(program_.blocks.size()));
+    program_.blocks.push_back(std::move(block));
+    program_.steps.push_back(std::move(step));
+    return static_cast<int32_t>(program_.steps.size()) - 1;
+  }
+
+  const LowerOptions& options_;
   Program program_;
   std::unordered_map<const Value*, int32_t> numbers_;
 };
 
 }  // namespace
 
-Program lower(const Graph& graph) { return Lowering().run(graph); }
+Program lower(const Graph& graph, const LowerOptions& options) { return Lowering(options).run(graph); }
 
 }  // namespace deepjit

@@ -1,4 +1,4 @@
-// Graph to program: one step a node, values to numbered buffers, bodies to blocks.
+// Graph to program: fused regions and single nodes to steps, values to numbered buffers, bodies to blocks.
 //
 // Stands between the passes and tuning. Needs a verified graph with types; guarantees a program whose steps
 // are in order, where outputs that nobody reads are dropped and every step runs by the reference until the
@@ -10,6 +10,10 @@
 
 namespace deepjit {
 
-Program lower(const Graph& graph);
+struct LowerOptions {
+  bool regions = true;  // look for regions that become one kernel
+};
+
+Program lower(const Graph& graph, const LowerOptions& options = {});
 
 }  // namespace deepjit

@@ -45,10 +45,14 @@ struct Step {
   Attributes attrs;
   std::vector<int32_t> inputs;  // buffer numbers; -1 for an omitted operand
   std::vector<int32_t> outputs;
-  std::vector<int32_t> blocks;  // bodies: If then, else; Loop, Scan body
+  std::vector<int32_t> blocks;  // bodies: If then, else; Loop, Scan body; a region's steps
   std::vector<std::string> origins;
   Tactic tactic;
 };
+
+// The op of a fused region. Its one block holds the steps that it stands for, over the same buffers: a generated kernel
+// runs them as one, or they run one by one.
+constexpr const char* kRegionOp = "deepjit.Region";
 
 struct Block {
   std::vector<int32_t> inputs;

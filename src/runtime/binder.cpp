@@ -201,6 +201,7 @@ void Binder::walk_step(const Step& step) {
     objects = objects || is_object(inputs.back()->type.dtype);
   }
   if (step.op == "If" && walk_known_if(step)) return;
+  if (step.op == kRegionOp) return walk_region(step, inputs_fixed);
   if (!step.blocks.empty()) return emit_control(step);
   if (evaluate_now(step, inputs)) return;
 
@@ -238,6 +239,7 @@ void Binder::walk_step(const Step& step) {
 
 StepShape Binder::step_shape(const Step& step) const {
   StepShape shape;
+  shape.program = &program_;
   shape.step = &step;
   shape.threads = request_.threads;
   auto desc = [&](int32_t buffer) {
@@ -256,6 +258,10 @@ StepShape Binder::step_shape(const Step& step) const {
     shape.constants.push_back(constant);
   }
   for (int32_t buffer : step.outputs) shape.outputs.push_back(desc(buffer));
+  if (step.op != kRegionOp) return shape;
+  for (int32_t index : program_.blocks[static_cast<size_t>(step.blocks[0])].steps) {
+    shape.body.push_back(step_shape(program_.steps[static_cast<size_t>(index)]));
+  }
   return shape;
 }
 
@@ -265,6 +271,7 @@ std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, co
   if (launcher != nullptr && launcher != &reference_launcher()) {
     if (auto kernel = launcher->make(shape, step.tactic)) return kernel;
     for (const PackedOperand& packed : step.tactic.packed) {  // the reference wants plain constants
+      if (packed.input < 0) continue;                         // code, not an operand
       const auto i = static_cast<size_t>(packed.input);
       const auto buffer = static_cast<size_t>(step.inputs[i]);
       if (program.buffers[buffer].constant.defined()) continue;

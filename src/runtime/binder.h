@@ -22,6 +22,9 @@ class Binder {
   void emit_control(const Step& step);
   void visit_blocks(const Step& step);
   void visit(const Step& step);
+  // Fused regions (binder_regions.cpp).
+  void walk_region(const Step& step, bool inputs_fixed);
+  bool runs_step_by_step(const Step& step, bool inputs_fixed) const;
   void set_known(int32_t buffer, Tensor value);
   Dim fresh_dim();
 

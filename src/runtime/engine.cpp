@@ -39,6 +39,7 @@ std::vector<bool> wanted_values(const Program& program) {
         }
         continue;
       }
+      if (step.op == kRegionOp) continue;  // the steps inside are steps of the program too
       if (!step.blocks.empty() || step.op == "Shape" || step.op == "Size") continue;
       for (int i : find_op(step.op).shape_inputs) {
         if (static_cast<size_t>(i) < step.inputs.size()) changed |= want(step.inputs[static_cast<size_t>(i)]);

@@ -63,7 +63,8 @@ class Tuner {
   }
 
  private:
-  // The largest steps first, so that a short budget goes where it counts.
+  // The largest steps first, so that a short budget goes where it counts; regions after the steps inside them, which
+  // they are measured against.
   static std::vector<const TuneTask*> by_work(const std::vector<TuneTask>& tasks) {
     std::vector<std::pair<double, const TuneTask*>> order;
     for (const TuneTask& task : tasks) {
@@ -73,7 +74,10 @@ class Tuner {
       }
       order.emplace_back(work, &task);
     }
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+      if (a.second->body.empty() != b.second->body.empty()) return b.second->body.size() > a.second->body.size();
+      return a.first > b.first;
+    });
     std::vector<const TuneTask*> out;
     for (const auto& [work, task] : order) out.push_back(task);
     return out;
@@ -81,7 +85,9 @@ class Tuner {
 
   StepShape shape_of(const TuneTask& task) const {
     StepShape shape;
+    shape.program = &program_;
     shape.step = &program_.steps[static_cast<size_t>(task.step)];
+    for (const TuneTask& inner : task.body) shape.body.push_back(shape_of(inner));
     shape.inputs = task.inputs;
     shape.outputs = task.outputs;
     shape.threads = options_.threads;
@@ -160,7 +166,7 @@ class Tuner {
     bench.run_reference(shape);
     if (out_of_time()) return skip(step);
     std::unique_ptr<Workbench> hard;
-    if (find_op(step.op).pointwise) {
+    if (find_op(step.op).pointwise || !task.body.empty()) {
       hard = std::make_unique<Workbench>(step, task, true, 2);
       hard->run_reference(shape);
     }
@@ -276,6 +282,30 @@ class Tuner {
 
 }  // namespace
 
+namespace {
+
+// The steps of a region and how they hang together, by numbers of its own.
+std::string wiring(const Program& program, const Step& region) {
+  if (region.op != kRegionOp) return "";
+  std::map<int32_t, size_t> numbers;
+  std::string text = " {";
+  auto name = [&](int32_t buffer) {
+    return buffer < 0 ? std::string("-") : std::to_string(numbers.emplace(buffer, numbers.size()).first->second);
+  };
+  for (int32_t buffer : region.inputs) text += name(buffer) + " ";
+  for (int32_t index : program.blocks[static_cast<size_t>(region.blocks[0])].steps) {
+    const Step& step = program.steps[static_cast<size_t>(index)];
+    text += "; " + step.op;
+    for (const auto& [key, value] : step.attrs.all()) text += " " + key + "=" + attribute_to_string(value);
+    for (int32_t buffer : step.inputs) text += " " + name(buffer);
+    text += " ->";
+    for (int32_t buffer : step.outputs) text += " " + name(buffer);
+  }
+  return text + "}";
+}
+
+}  // namespace
+
 std::string fingerprint_text(const Program& program, const TuneTask& task, int threads) {
   static const std::string cpu = cpu_model();
   const Step& step = program.steps[static_cast<size_t>(task.step)];
@@ -293,6 +323,7 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, int t
   }
   text += " out";
   for (const TensorDesc& d : task.outputs) add(d);
+  text += wiring(program, step);
   text += " threads=" + std::to_string(threads) + " cpu=" + cpu;
   for (const Offerer* offerer : offerers()) text += " " + offerer->name() + "=" + offerer->version();
   return text;

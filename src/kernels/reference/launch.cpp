@@ -4,6 +4,7 @@
 #include <new>
 
 #include "kernels/kernel.h"
+#include "kernels/reference/launch_region.h"
 #include "ops/op.h"
 
 namespace deepjit {
@@ -114,6 +115,7 @@ class ReferenceLauncher : public Launcher {
   std::string name() const override { return "reference"; }
 
   std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic&) const override {
+    if (!shape.body.empty()) return make_region_kernel(shape);
     const OpDef* def = op_registry().find(shape.step->op);
     if (def == nullptr || !def->evaluate) return nullptr;
     return std::make_unique<ReferenceKernel>(shape, *def);

@@ -7,6 +7,7 @@ const std::vector<const Offerer*>& offerers() {
   static const std::vector<const Offerer*> list = {
       &reference_offerer(),
       &onednn_offerer(),
+      &llvm_offerer(),
   };
   return list;
 }

@@ -1,0 +1,343 @@
+#include "codegen/emit_llvm_body.h"
+
+#include <llvm/IR/Intrinsics.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/emit_llvm_target.h"
+
+namespace deepjit {
+
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// What computing one element again costs, in rough instructions.
+int cost_of(Opcode op) {
+  switch (op) {
+    case Opcode::EXP:
+    case Opcode::SIGMOID:
+    case Opcode::LOG:
+    case Opcode::TANH:
+    case Opcode::ERF:
+      return 20;
+    case Opcode::DIV:
+    case Opcode::SQRT:
+    case Opcode::RECIPROCAL:
+      return 8;
+    default:
+      return 1;
+  }
+}
+
+constexpr int kSideBySide = 4;  // vectors at work together: their latencies overlap (docs/codegen.md has the figures)
+constexpr int kRecomputeCost = 16;  // above this, a value that a later pass reads is kept in a row buffer
+
+}  // namespace
+
+BodyEmitter::BodyEmitter(const KernelIr& kernel, llvm::IRBuilder<>& builder, Value* scratch)
+    : kernel_(kernel),
+      b_(builder),
+      math_(builder, math_target()),
+      scratch_(scratch),
+      width_(vector_width()),
+      per_element_(kernel.per_element()),
+      stage_(kernel.stages()) {
+  for (size_t i = 0; i < kernel.insts.size(); ++i) {
+    if (!is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
+  }
+  plan_buffers();
+}
+
+// A float value that a later pass reads and that is costly to compute again is kept.
+void BodyEmitter::plan_buffers() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::vector<int> cost(kernel_.insts.size(), 0);
+    for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+      if (!per_element_[i]) continue;
+      cost[i] = cost_of(kernel_.insts[i].op);
+      for (int32_t arg : kernel_.insts[i].args) {
+        if (arg >= 0 && varies(arg) && buffers_.count(arg) == 0) cost[i] += cost[static_cast<size_t>(arg)];
+      }
+    }
+    for (size_t i = 0; i < kernel_.insts.size() && !changed; ++i) {
+      const Inst& inst = kernel_.insts[i];
+      if (!per_element_[i] && !is_reduction(inst.op)) continue;
+      for (int32_t arg : inst.args) {
+        if (arg < 0 || !varies(arg) || is_reduction(inst.op) || buffers_.count(arg) != 0) continue;
+        const bool later = stage_[i] > stage_[static_cast<size_t>(arg)];
+        if (!later || cost[static_cast<size_t>(arg)] <= kRecomputeCost) continue;
+        if (kernel_.insts[static_cast<size_t>(arg)].type != DType::FLOAT32) continue;
+        buffers_.emplace(arg, static_cast<int>(buffers_.size()));
+        changed = true;
+        break;
+      }
+    }
+  }
+}
+
+llvm::BasicBlock* BodyEmitter::block(const char* name) {
+  return llvm::BasicBlock::Create(b_.getContext(), name, b_.GetInsertBlock()->getParent());
+}
+
+void BodyEmitter::emit_row(const std::vector<Value*>& pointers, Value* row_size, Value* begin, Value* end) {
+  pointers_ = pointers;
+  row_size_ = row_size;
+  begin_ = begin;
+  end_ = end;
+  scalars_.clear();
+  for (int stage = 0; stage < stages_; ++stage) {
+    emit_scalars(stage);
+    emit_stage(stage);
+  }
+  emit_scalars(stages_);
+  for (const Store& s : kernel_.stores) {
+    const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
+    if (access.strides.back() == Quantity{0, {}}) {
+      store(access, pointers_[static_cast<size_t>(s.access)], scalars_.at(s.value), nullptr, nullptr);
+    }
+  }
+}
+
+// Row values that are known once the passes before `stage` are done.
+void BodyEmitter::emit_scalars(int stage) {
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    const auto index = static_cast<int32_t>(i);
+    if (varies(index) || is_reduction(kernel_.insts[i].op) || scalars_.count(index) != 0) continue;
+    if (stage_[i] <= stage) scalars_[index] = emit(index, scalars_, nullptr, nullptr);
+  }
+}
+
+// Instructions that a pass computes, in order: what its reductions, stores and row buffers need.
+std::vector<int32_t> BodyEmitter::needed_in(int stage) const {
+  std::set<int32_t> wanted;
+  std::vector<int32_t> work;
+  auto want = [&](int32_t index) {
+    if (varies(index) && wanted.insert(index).second) work.push_back(index);
+  };
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    const Inst& inst = kernel_.insts[i];
+    if (is_reduction(inst.op) && stage_[i] == stage) want(inst.args[0]);
+  }
+  for (const Store& s : kernel_.stores) {
+    if (stage_[static_cast<size_t>(s.value)] == stage) want(s.value);
+  }
+  for (const auto& [index, slot] : buffers_) {
+    if (stage_[static_cast<size_t>(index)] == stage) want(index);
+  }
+  while (!work.empty()) {
+    const int32_t index = work.back();
+    work.pop_back();
+    if (buffers_.count(index) != 0 && stage_[static_cast<size_t>(index)] < stage) continue;  // read back
+    for (int32_t arg : kernel_.insts[static_cast<size_t>(index)].args) {
+      if (arg >= 0) want(arg);
+    }
+  }
+  return {wanted.begin(), wanted.end()};
+}
+
+void BodyEmitter::emit_stage(int stage) {
+  const std::vector<int32_t> order = needed_in(stage);
+  std::vector<int32_t> reductions;
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    if (is_reduction(kernel_.insts[i].op) && stage_[i] == stage) reductions.push_back(static_cast<int32_t>(i));
+  }
+  bool stores = false;
+  for (const Store& s : kernel_.stores) {
+    const bool along = !(kernel_.accesses[static_cast<size_t>(s.access)].strides.back() == Quantity{0, {}});
+    stores = stores || (along && stage_[static_cast<size_t>(s.value)] == stage);
+  }
+  if (order.empty() && reductions.empty() && !stores) return;
+
+  const int unroll = kSideBySide;
+  const size_t lanes = reductions.size() * static_cast<size_t>(unroll);
+  Type* word = b_.getInt64Ty();
+  Value* step = b_.getInt64(static_cast<uint64_t>(width_ * unroll));
+  std::vector<Value*> start;
+  for (size_t k = 0; k < lanes; ++k) {
+    start.push_back(identity(kernel_.insts[static_cast<size_t>(reductions[k % reductions.size()])], true));
+  }
+
+  auto loop = [&](const char* name, Value* first, const std::vector<Value*>& sums, Value* stride, int copies,
+                  bool masked, Value*& last, std::vector<Value*>& after) {
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    llvm::BasicBlock* head = block(name);
+    llvm::BasicBlock* body = block(name);
+    llvm::BasicBlock* done = block(name);
+    b_.CreateBr(head);
+    b_.SetInsertPoint(head);
+    llvm::PHINode* column = b_.CreatePHI(word, 2);
+    column->addIncoming(first, before);
+    std::vector<llvm::PHINode*> carried;
+    for (Value* s : sums) {
+      carried.push_back(b_.CreatePHI(s->getType(), 2));
+      carried.back()->addIncoming(s, before);
+    }
+    Value* goes_on = masked ? b_.CreateICmpSLT(column, end_) : b_.CreateICmpSLE(b_.CreateAdd(column, stride), end_);
+    b_.CreateCondBr(goes_on, body, done);
+    b_.SetInsertPoint(body);
+    std::vector<Value*> next(carried.begin(), carried.end());
+    std::vector<Value*> columns;
+    for (int copy = 0; copy < copies; ++copy) {
+      columns.push_back(copy == 0 ? column : b_.CreateAdd(column, b_.getInt64(static_cast<uint64_t>(copy * width_))));
+    }
+    Value* mask = masked ? tail_mask(column) : nullptr;
+    const std::vector<Values> values = emit_columns(order, stage, columns, mask);
+    for (size_t copy = 0; copy < values.size(); ++copy) {
+      const auto first_sum = next.begin() + static_cast<std::ptrdiff_t>(copy * reductions.size());
+      std::vector<Value*> own(first_sum, first_sum + static_cast<std::ptrdiff_t>(reductions.size()));
+      fold_columns(values[copy], reductions, own, mask);
+      std::copy(own.begin(), own.end(), first_sum);
+    }
+    llvm::BasicBlock* latch = b_.GetInsertBlock();
+    column->addIncoming(b_.CreateAdd(column, stride), latch);
+    for (size_t k = 0; k < carried.size(); ++k) carried[k]->addIncoming(next[k], latch);
+    b_.CreateBr(head);
+    b_.SetInsertPoint(done);
+    last = column;
+    after.assign(carried.begin(), carried.end());
+  };
+
+  Value* column = nullptr;
+  std::vector<Value*> sums;
+  loop("wide", begin_, start, step, unroll, false, column, sums);
+  for (int copy = unroll - 1; copy > 0; --copy) {
+    for (size_t k = 0; k < reductions.size(); ++k) {
+      const Opcode op = kernel_.insts[static_cast<size_t>(reductions[k])].op;
+      Value*& into = sums[static_cast<size_t>(copy - 1) * reductions.size() + k];
+      into = combine(op, into, sums[static_cast<size_t>(copy) * reductions.size() + k]);
+    }
+  }
+  sums.resize(reductions.size());
+  std::vector<Value*> total;
+  loop("tail", column, sums, b_.getInt64(static_cast<uint64_t>(width_)), 1, true, column, total);
+  for (size_t k = 0; k < reductions.size(); ++k) {
+    scalars_[reductions[k]] = across(kernel_.insts[static_cast<size_t>(reductions[k])].op, total[k]);
+  }
+}
+
+// Which lanes of the vector at `column` lie before the end.
+Value* BodyEmitter::tail_mask(Value* column) {
+  std::vector<uint32_t> lanes(static_cast<size_t>(width_));
+  for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<uint32_t>(i);
+  Value* left = b_.CreateTrunc(b_.CreateSub(end_, column), b_.getInt32Ty());
+  return b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), lanes),
+                          b_.CreateVectorSplat(static_cast<unsigned>(width_), left));
+}
+
+std::vector<BodyEmitter::Values> BodyEmitter::emit_columns(const std::vector<int32_t>& order, int stage,
+                                                           const std::vector<Value*>& columns, Value* mask) {
+  std::vector<Values> values(columns.size());
+  for (int32_t index : order) {
+    const auto buffer = buffers_.find(index);
+    for (size_t copy = 0; copy < columns.size(); ++copy) {
+      Value*& value = values[copy][index];
+      if (buffer != buffers_.end() && stage_[static_cast<size_t>(index)] < stage) {
+        Value* kept = buffer_pointer(index, columns[copy]);
+        value = b_.CreateAlignedLoad(widen(b_.getFloatTy(), true), kept, llvm::Align(4));
+        continue;
+      }
+      value = emit(index, values[copy], columns[copy], mask);
+      // The buffer is as long as whole vectors, so its stores need no mask.
+      if (buffer != buffers_.end()) {
+        b_.CreateAlignedStore(value, buffer_pointer(index, columns[copy]), llvm::Align(4));
+      }
+    }
+  }
+  for (const Store& s : kernel_.stores) {
+    const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
+    if (access.strides.back() == Quantity{0, {}} || stage_[static_cast<size_t>(s.value)] != stage) continue;
+    for (size_t copy = 0; copy < columns.size(); ++copy) {
+      store(access, pointers_[static_cast<size_t>(s.access)], argument(s.value, values[copy], true), columns[copy],
+            mask);
+    }
+  }
+  return values;
+}
+
+void BodyEmitter::fold_columns(const Values& values, const std::vector<int32_t>& reductions, std::vector<Value*>& sums,
+                               Value* mask) {
+  for (size_t k = 0; k < reductions.size(); ++k) {
+    const Inst& inst = kernel_.insts[static_cast<size_t>(reductions[k])];
+    Value* x = argument(inst.args[0], values, true);
+    if (mask != nullptr) x = b_.CreateSelect(mask, x, identity(inst, true));
+    sums[k] = combine(inst.op, sums[k], x);
+  }
+}
+
+Value* BodyEmitter::argument(int32_t index, const Values& values, bool vector) {
+  if (varies(index)) return values.at(index);
+  Value* scalar = scalars_.at(index);
+  return vector ? b_.CreateVectorSplat(static_cast<unsigned>(width_), scalar) : scalar;
+}
+
+Value* BodyEmitter::emit(int32_t index, const Values& values, Value* column, Value* mask) {
+  const Inst& inst = kernel_.insts[static_cast<size_t>(index)];
+  if (inst.op == Opcode::CONST) {
+    Type* type = register_type(inst.type);
+    if (type->isFloatingPointTy()) return llvm::ConstantFP::get(type, inst.number);
+    return llvm::ConstantInt::get(type, static_cast<uint64_t>(static_cast<int64_t>(inst.number)), true);
+  }
+  if (inst.op == Opcode::ROW_SIZE) {
+    Type* type = register_type(inst.type);
+    return type->isFloatingPointTy() ? b_.CreateSIToFP(row_size_, type) : b_.CreateSExtOrTrunc(row_size_, type);
+  }
+  if (inst.op == Opcode::LOAD) {
+    const auto a = static_cast<size_t>(inst.access);
+    return load(kernel_.accesses[a], pointers_[a], varies(index) ? column : nullptr, mask);
+  }
+  std::vector<Value*> args;
+  for (int32_t arg : inst.args) {
+    if (arg >= 0) args.push_back(argument(arg, values, varies(index)));
+  }
+  if (inst.op == Opcode::CAST) return cast(args[0], kernel_.insts[static_cast<size_t>(inst.args[0])].type, inst.type);
+  if (inst.op == Opcode::ROUND_TO) return round_to(args[0], static_cast<DType>(inst.access));
+  return operation(inst, args);
+}
+
+// ---- reductions -----------------------------------------------------------------------------------------
+
+Value* BodyEmitter::combine(Opcode op, Value* a, Value* b) {
+  const bool floating = a->getType()->isFPOrFPVectorTy();
+  switch (op) {
+    case Opcode::SUM:
+      return floating ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
+    case Opcode::PRODUCT:
+      return floating ? b_.CreateFMul(a, b) : b_.CreateMul(a, b);
+    default:
+      return operation({op == Opcode::MINIMUM ? Opcode::MIN : Opcode::MAX, DType::FLOAT32}, {a, b});
+  }
+}
+
+Value* BodyEmitter::identity(const Inst& reduction, bool vector) {
+  Type* type = widen(register_type(reduction.type), vector);
+  switch (reduction.op) {
+    case Opcode::SUM:
+      return llvm::Constant::getNullValue(type);
+    case Opcode::PRODUCT:
+      return llvm::ConstantFP::get(type, 1.0);
+    case Opcode::MINIMUM:
+      return llvm::ConstantFP::getInfinity(type);
+    default:
+      return llvm::ConstantFP::getInfinity(type, true);
+  }
+}
+
+// All lanes into one: the upper half onto the lower, again and again.
+Value* BodyEmitter::across(Opcode op, Value* vector) {
+  for (int half = width_ / 2; half > 0; half /= 2) {
+    std::vector<int> low;
+    std::vector<int> high;
+    for (int i = 0; i < half; ++i) {
+      low.push_back(i);
+      high.push_back(half + i);
+    }
+    vector = combine(op, b_.CreateShuffleVector(vector, low), b_.CreateShuffleVector(vector, high));
+  }
+  return b_.CreateExtractElement(vector, b_.getInt64(0));
+}
+
+}  // namespace deepjit

@@ -1,0 +1,125 @@
+// Ops over a row as kernel IR: reductions, softmax and the norms. Formulas as in ops/reduce and ops/nn.
+#include <algorithm>
+
+#include "codegen/expand.h"
+
+namespace deepjit {
+
+namespace {
+
+using Ref = IrBuilder::Ref;
+
+Ref op2(Expansion& e, Opcode op, Ref x, Ref y) { return e.b.binary(op, x, y); }
+Ref sum(Expansion& e, Ref x) { return e.b.reduce(Opcode::SUM, x); }
+Ref mean(Expansion& e, Ref x) { return op2(e, Opcode::DIV, sum(e, x), e.b.row_size(e.b.type(x))); }
+Ref square(Expansion& e, Ref x) { return op2(e, Opcode::MUL, x, x); }
+Ref c(Expansion& e, double value) { return e.b.constant(value, e.b.type(e.in())); }
+
+std::string need_float(const OpView& op) {
+  const DType t = compute_type(op.inputs[0].dtype);
+  if (t == DType::FLOAT32 || t == DType::FLOAT64) return "";
+  return op.op + " on " + std::string(dtype_name(op.inputs[0].dtype)) + " is not generated";
+}
+
+std::string only_first_output(const OpView& op) {
+  for (size_t i = 1; i < op.outputs.size(); ++i) {
+    if (op.outputs[i].dtype != DType::UNDEFINED) return op.op + " with more than one output is not generated";
+  }
+  return need_float(op);
+}
+
+int rank_of(const OpView& op) { return op.inputs[0].shape.rank(); }
+
+std::vector<int> dims_from(int first, int rank) {
+  std::vector<int> dims;
+  for (int i = first; i < rank; ++i) dims.push_back(i);
+  return dims;
+}
+
+// The axes of a reduction: the constant second input.
+std::vector<int> reduce_axes(const OpView& op) {
+  if (!op.has(1) || op.inputs[1].shape.count() == 0) {
+    return op.attrs->get_int("noop_with_empty_axes", 0) != 0 ? std::vector<int>{} : dims_from(0, rank_of(op));
+  }
+  std::vector<int> axes;
+  for (int64_t axis : op.constants[1]->to_i64()) axes.push_back(normalize_axis(axis, rank_of(op)));
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+std::string refuse_reduce(const OpView& op) {
+  if (std::string why = need_float(op); !why.empty()) return why;
+  if (op.has(1) && op.constants[1] == nullptr) return "the axes of " + op.op + " are not constant";
+  return reduce_axes(op).empty() ? op.op + " reduces nothing" : "";
+}
+
+std::vector<int> softmax_axes(const OpView& op) { return {normalize_axis(op.attrs->get_int("axis", -1), rank_of(op))}; }
+
+Ref softmax(Expansion& e, bool logarithm) {
+  const Ref shifted = op2(e, Opcode::SUB, e.in(), e.b.reduce(Opcode::MAXIMUM, e.in()));
+  const Ref exps = e.b.unary(Opcode::EXP, shifted);
+  if (logarithm) return op2(e, Opcode::SUB, shifted, e.b.unary(Opcode::LOG, sum(e, exps)));
+  return op2(e, Opcode::MUL, exps, e.b.unary(Opcode::RECIPROCAL, sum(e, exps)));
+}
+
+std::vector<int> norm_axes(const OpView& op) {
+  return dims_from(normalize_axis(op.attrs->get_int("axis", -1), rank_of(op)), rank_of(op));
+}
+
+// (x - mean) / sqrt(variance + epsilon) * scale + bias, in float for the 16-bit types.
+Ref normalize(Expansion& e, bool centred) {
+  const Ref x = centred ? op2(e, Opcode::SUB, e.in(), mean(e, e.in())) : e.in();
+  const Ref variance = op2(e, Opcode::ADD, mean(e, square(e, x)), c(e, static_cast<double>(e.attr("epsilon", 1e-5f))));
+  Ref y = op2(e, Opcode::MUL, x, e.b.unary(Opcode::RECIPROCAL, e.b.unary(Opcode::SQRT, variance)));
+  if (e.has(1)) y = op2(e, Opcode::MUL, y, e.b.cast(e.in(1), e.b.type(y)));
+  if (e.has(2)) y = op2(e, Opcode::ADD, y, e.b.cast(e.in(2), e.b.type(y)));
+  return y;
+}
+
+std::vector<int> spatial_axes(const OpView& op) { return dims_from(2, rank_of(op)); }
+
+std::string refuse_spatial(const OpView& op) {
+  if (rank_of(op) < 3) return op.op + " without spatial dims is not generated";
+  return only_first_output(op);
+}
+
+int channel_dim(const OpView& op, size_t input) { return input == 0 ? 0 : std::min(1, rank_of(op) - 1); }
+
+Ref batch_norm(Expansion& e) {
+  const Ref deviation =
+      e.b.unary(Opcode::SQRT, op2(e, Opcode::ADD, e.in(4), c(e, static_cast<double>(e.attr("epsilon", 1e-5f)))));
+  const Ref scale = op2(e, Opcode::DIV, e.in(1), deviation);
+  return op2(e, Opcode::ADD, op2(e, Opcode::MUL, op2(e, Opcode::SUB, e.in(), e.in(3)), scale), e.in(2));
+}
+
+}  // namespace
+
+void add_row_rules(RuleTable& table) {
+  auto reduction = [&](const char* op, Ref (*formula)(Expansion&)) {
+    table[op] = {formula, reduce_axes, true, nullptr, refuse_reduce};
+  };
+  reduction("ReduceSum", [](Expansion& e) { return sum(e, e.in()); });
+  reduction("ReduceMean", [](Expansion& e) { return mean(e, e.in()); });
+  reduction("ReduceMax", [](Expansion& e) { return e.b.reduce(Opcode::MAXIMUM, e.in()); });
+  reduction("ReduceMin", [](Expansion& e) { return e.b.reduce(Opcode::MINIMUM, e.in()); });
+  reduction("ReduceProd", [](Expansion& e) { return e.b.reduce(Opcode::PRODUCT, e.in()); });
+  reduction("ReduceSumSquare", [](Expansion& e) { return sum(e, square(e, e.in())); });
+  reduction("ReduceL1", [](Expansion& e) { return sum(e, e.b.unary(Opcode::ABS, e.in())); });
+  reduction("ReduceL2", [](Expansion& e) { return e.b.unary(Opcode::SQRT, sum(e, square(e, e.in()))); });
+  table["GlobalAveragePool"] = {[](Expansion& e) { return mean(e, e.in()); }, spatial_axes, true, nullptr,
+                                refuse_spatial};
+  table["GlobalMaxPool"] = {[](Expansion& e) { return e.b.reduce(Opcode::MAXIMUM, e.in()); }, spatial_axes, true,
+                            nullptr, refuse_spatial};
+
+  table["Softmax"] = {[](Expansion& e) { return softmax(e, false); }, softmax_axes, false, nullptr, need_float};
+  table["LogSoftmax"] = {[](Expansion& e) { return softmax(e, true); }, softmax_axes, false, nullptr, need_float};
+  table["LayerNormalization"] = {[](Expansion& e) { return normalize(e, true); }, norm_axes, false, nullptr,
+                                 only_first_output};
+  table["RMSNormalization"] = {[](Expansion& e) { return normalize(e, false); }, norm_axes, false, nullptr,
+                               only_first_output};
+  table["InstanceNormalization"] = {[](Expansion& e) { return normalize(e, true); }, spatial_axes, false, channel_dim,
+                                    refuse_spatial};
+  table["BatchNormalization"] = {batch_norm, nullptr, false, channel_dim, only_first_output};
+}
+
+}  // namespace deepjit

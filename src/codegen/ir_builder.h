@@ -1,0 +1,39 @@
+// Builds the instructions of a kernel: equal instructions once, constants folded where they are exact.
+#pragma once
+
+#include "codegen/kernel_ir.h"
+
+namespace deepjit {
+
+class IrBuilder {
+ public:
+  using Ref = int32_t;
+
+  Ref constant(double value, DType type = DType::FLOAT32);
+  // The number of elements of the row as a value of `type`.
+  Ref row_size(DType type = DType::FLOAT32);
+  // A load, with its element type as the type that it computes in.
+  Ref load(Access access);
+  Ref cast(Ref x, DType type);
+  // Rounds through `dtype`, a float type narrower than x's.
+  Ref round_to(Ref x, DType dtype);
+  Ref unary(Opcode op, Ref x);
+  // Both of one type, or a float constant that takes the other's type.
+  Ref binary(Opcode op, Ref a, Ref b);
+  Ref select(Ref condition, Ref a, Ref b);
+  Ref reduce(Opcode op, Ref x);
+  void store(Ref value, Access access);
+
+  DType type(Ref x) const { return kernel.insts[static_cast<size_t>(x)].type; }
+
+  KernelIr kernel;
+
+ private:
+  Ref add(Inst inst);
+  int32_t access_index(Access access);
+};
+
+// The type that a memory type computes in; UNDEFINED when generated code does not take it.
+DType compute_type(DType memory);
+
+}  // namespace deepjit

@@ -1,0 +1,183 @@
+// The run side of generated CPU kernels: maps their code and calls it. Needs no LLVM.
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "kernels/kernel.h"
+#include "kernels/llvm/launch_data.h"
+
+namespace deepjit {
+
+namespace llvm_cpu {
+
+namespace {
+
+using Function = void (*)(void* const*, const int64_t*, int64_t, int64_t, int64_t, int64_t, void*);
+
+// Code in memory that may be executed and not written.
+class Executable {
+ public:
+  explicit Executable(const std::string& code) : bytes_(code.size()) {
+    memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) throw Error(Code::HOST_OOM, "cannot map memory for generated code");
+    std::memcpy(memory_, code.data(), bytes_);
+    if (mprotect(memory_, bytes_, PROT_READ | PROT_EXEC) != 0) {
+      munmap(memory_, bytes_);
+      throw Error(Code::HOST_OOM, "the system does not let generated code be executed");
+    }
+  }
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+  ~Executable() { munmap(memory_, bytes_); }
+  const std::byte* at(int64_t offset) const { return static_cast<const std::byte*>(memory_) + offset; }
+
+ private:
+  void* memory_ = nullptr;
+  size_t bytes_;
+};
+
+// Equal code is mapped once a process.
+std::shared_ptr<const Executable> executable(const Tensor& code) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<const Executable>> mapped;
+  std::string bytes(code.as<char>(), static_cast<size_t>(code.bytes()));
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::weak_ptr<const Executable>& entry = mapped[bytes];
+  std::shared_ptr<const Executable> found = entry.lock();
+  if (found == nullptr) {
+    found = std::make_shared<const Executable>(bytes);
+    entry = found;
+  }
+  return found;
+}
+
+bool machine_has(const std::string& isa) {
+  if (isa == "avx512") {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  }
+  if (isa == "avx2") {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  }
+  return isa == "x86-64";
+}
+
+const Tensor* packed_data(const Tactic& tactic, const char* format) {
+  for (const PackedOperand& packed : tactic.packed) {
+    if (packed.format == format) return &packed.data;
+  }
+  return nullptr;
+}
+
+constexpr int64_t kVector = 16;            // floats that row buffers are rounded up to
+constexpr int64_t kParallelWork = 200000;  // rough instructions below which one thread does it all
+
+class LlvmKernel final : public Kernel {
+ public:
+  LlvmKernel(const StepShape& shape, std::shared_ptr<const Executable> code, const LaunchData& data)
+      : code_(std::move(code)), inputs_(shape.inputs.size()), reduces_(data.reduces) {
+    function_ = reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(code_->at(data.entry)));
+    operands_.resize(inputs_ + shape.outputs.size());
+    for (const Quantity& q : data.params) params_.push_back(value(q, shape));
+    columns_ = value(data.extents.back(), shape);
+    for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows_ = checked_mul(rows_, value(data.extents[i], shape));
+    scratch_ = static_cast<size_t>(data.row_buffers * ((columns_ + kVector - 1) / kVector * kVector)) * sizeof(float);
+    const double work =
+        static_cast<double>(rows_) * static_cast<double>(columns_) * static_cast<double>(data.cost) / kVector;
+    const auto useful = static_cast<int64_t>(work / (kParallelWork / 2.0));
+    threads_ = static_cast<int>(std::clamp<int64_t>(useful, 1, shape.threads));
+    if (threads_ > 1) split(data.reduces);
+  }
+
+  size_t scratch_bytes() const override { return scratch_ * static_cast<size_t>(threads_); }
+
+  void run(const KernelArgs& args) override {
+    std::copy(args.inputs, args.inputs + inputs_, operands_.begin());
+    std::copy(args.outputs, args.outputs + (operands_.size() - inputs_),
+              operands_.begin() + static_cast<std::ptrdiff_t>(inputs_));
+    if (threads_ == 1) return call(0, rows_, 0, columns_, args.scratch);
+#pragma omp parallel num_threads(threads_)
+    {
+      const int64_t t = omp_get_thread_num();
+      void* scratch = static_cast<std::byte*>(args.scratch) + scratch_ * static_cast<size_t>(t);
+      const int64_t from = std::min(t * share_, by_rows_ ? rows_ : columns_);
+      const int64_t to = std::min((t + 1) * share_, by_rows_ ? rows_ : columns_);
+      if (from < to && by_rows_) call(from, to, 0, columns_, scratch);
+      if (from < to && !by_rows_) call(0, rows_, from, to, scratch);
+    }
+  }
+
+ private:
+  static int64_t value(const Quantity& q, const StepShape& shape) {
+    int64_t product = q.factor;
+    for (const Quantity::Factor& f : q.dims) {
+      const auto k = static_cast<size_t>(f.operand);
+      const size_t inputs = shape.inputs.size();
+      if (k >= inputs + shape.outputs.size()) throw Error(Code::ENGINE_RANGE, "a kernel size names no operand");
+      const Dims& dims = k < inputs ? shape.inputs[k].dims : shape.outputs[k - inputs].dims;
+      if (f.axis >= dims.rank()) throw Error(Code::ENGINE_RANGE, "a kernel size names no dim");
+      product = checked_mul(product, dims[f.axis]);
+    }
+    return product;
+  }
+
+  void split(bool reduces) {
+    by_rows_ = reduces || rows_ >= 4 * threads_;
+    if (by_rows_) {
+      share_ = (rows_ + threads_ - 1) / threads_;
+    } else {
+      share_ = ((columns_ + threads_ - 1) / threads_ + 63) / 64 * 64;
+    }
+  }
+
+  void call(int64_t row_begin, int64_t row_end, int64_t begin, int64_t end, void* scratch) const {
+    function_(operands_.data(), params_.data(), row_begin, row_end, begin, end, scratch);
+  }
+
+  std::shared_ptr<const Executable> code_;
+  Function function_ = nullptr;
+  size_t inputs_;
+  bool reduces_;
+  std::vector<void*> operands_;
+  std::vector<int64_t> params_;
+  int64_t rows_ = 1;
+  int64_t columns_ = 1;
+  int64_t share_ = 0;
+  bool by_rows_ = true;
+  size_t scratch_ = 0;  // of one thread
+  int threads_ = 1;
+};
+
+class LlvmLauncher final : public Launcher {
+ public:
+  std::string name() const override { return "llvm"; }
+
+  std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
+    const Tensor* code = packed_data(tactic, kCodeFormat);
+    const Tensor* launch = packed_data(tactic, kLaunchFormat);
+    if (code == nullptr || launch == nullptr || !machine_has(tactic.variant)) return nullptr;
+    const LaunchData data = read_launch_data(*launch);
+    if (data.entry >= code->bytes()) throw Error(Code::ENGINE_RANGE, "a generated kernel starts outside its code");
+    return std::make_unique<LlvmKernel>(shape, executable(*code), data);
+  }
+
+  Tensor unpack(const PackedOperand&, const TensorDesc&) const override {
+    throw Error(Code::INTERNAL, "generated kernels pack no operands");
+  }
+};
+
+}  // namespace
+
+}  // namespace llvm_cpu
+
+const Launcher& llvm_launcher() {
+  static const llvm_cpu::LlvmLauncher launcher;
+  return launcher;
+}
+
+}  // namespace deepjit

@@ -1,0 +1,133 @@
+// The build side of generated CPU kernels: one tactic for every region that becomes one kernel.
+#include <map>
+#include <mutex>
+
+#include "codegen/emit_llvm.h"
+#include "codegen/region.h"
+#include "kernels/kernel.h"
+#include "kernels/llvm/launch_data.h"
+
+namespace deepjit {
+
+namespace llvm_cpu {
+
+namespace {
+
+// The region of a step in the generator's terms, with the symbolic shapes of the program.
+Region region_of(const StepShape& shape) {
+  const Program& program = *shape.program;
+  const Step& region_step = *shape.step;
+  Region region;
+  std::map<int32_t, int> numbers;
+  auto number = [&](int32_t buffer) {
+    if (buffer < 0) return -1;
+    const auto [it, fresh] = numbers.emplace(buffer, static_cast<int>(region.values.size()));
+    if (fresh) {
+      const Buffer& b = program.buffers[static_cast<size_t>(buffer)];
+      region.values.push_back(b.type);
+      region.data.push_back(b.constant.defined() ? &b.constant : nullptr);
+    }
+    return it->second;
+  };
+  for (int32_t buffer : region_step.inputs) region.inputs.push_back(number(buffer));
+  for (int32_t index : program.blocks[static_cast<size_t>(region_step.blocks[0])].steps) {
+    const Step& step = program.steps[static_cast<size_t>(index)];
+    RegionOp op;
+    op.view.op = step.op;
+    op.view.attrs = &step.attrs;
+    for (int32_t buffer : step.inputs) {
+      op.inputs.push_back(number(buffer));
+      op.view.inputs.push_back(buffer < 0 ? TensorType{} : program.buffers[static_cast<size_t>(buffer)].type);
+      const bool known = buffer >= 0 && program.buffers[static_cast<size_t>(buffer)].constant.defined();
+      op.view.constants.push_back(known ? &program.buffers[static_cast<size_t>(buffer)].constant : nullptr);
+    }
+    for (int32_t buffer : step.outputs) {
+      op.view.outputs.push_back(buffer < 0 ? TensorType{} : program.buffers[static_cast<size_t>(buffer)].type);
+    }
+    op.output = number(step.outputs[0]);
+    region.ops.push_back(std::move(op));
+  }
+  for (int32_t buffer : region_step.outputs) region.outputs.push_back(number(buffer));
+  return region;
+}
+
+int64_t cost_of(const KernelIr& kernel) {
+  int64_t cost = 0;
+  for (const Inst& inst : kernel.insts) {
+    const bool transcendental = inst.op >= Opcode::EXP && inst.op <= Opcode::SIGMOID;
+    cost += inst.op == Opcode::CONST ? 0 : transcendental ? 20 : inst.op == Opcode::DIV ? 8 : 1;
+  }
+  return cost;
+}
+
+struct Compiled {
+  Tensor code;
+  Tensor launch;
+  std::string isa;
+};
+
+// Equal kernels are compiled once a process.
+const Compiled& compile(const KernelIr& kernel) {
+  static std::mutex mutex;
+  static std::map<std::string, Compiled> done;
+  const std::string key = kernel.to_string();
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (const auto found = done.find(key); found != done.end()) return found->second;
+  }
+  const CpuCode code = emit_cpu_code(kernel);
+  Compiled out;
+  out.code = Tensor::from<uint8_t>(DType::UINT8, {static_cast<int64_t>(code.code.size())}, code.code);
+  LaunchData data;
+  data.entry = code.entry;
+  data.row_buffers = code.row_buffers;
+  data.reduces = kernel.reduces;
+  data.cost = cost_of(kernel);
+  data.extents = kernel.extents;
+  data.params = code.params;
+  out.launch = write_launch_data(data);
+  out.isa = code.isa;
+  const std::lock_guard<std::mutex> lock(mutex);
+  return done.emplace(key, std::move(out)).first->second;
+}
+
+class LlvmOfferer final : public Offerer {
+ public:
+  std::string name() const override { return "llvm"; }
+  std::string version() const override { return cpu_emitter_version(); }
+
+  Offer offer(const StepShape& shape) const override {
+    Offer out;
+    if (shape.step->op != kRegionOp) {
+      out.reason = "only regions are generated";
+      return out;
+    }
+    const RegionKernel built = build_kernel(region_of(shape));
+    out.reason = built.kernel ? why_not_emit(*built.kernel) : built.reason;
+    if (!out.reason.empty()) return out;
+    Tactic tactic;
+    tactic.provider = name();
+    tactic.variant = cpu_isa();
+    out.tactics.push_back(std::move(tactic));
+    return out;
+  }
+
+  void pack(const StepShape& shape, Tactic& tactic) const override {
+    const RegionKernel built = build_kernel(region_of(shape));
+    check_internal(built.kernel.has_value(), "codegen: an offered region is no kernel");
+    const Compiled& compiled = compile(*built.kernel);
+    tactic.packed.push_back({-1, kCodeFormat, compiled.code});
+    tactic.packed.push_back({-1, kLaunchFormat, compiled.launch});
+  }
+};
+
+}  // namespace
+
+}  // namespace llvm_cpu
+
+const Offerer& llvm_offerer() {
+  static const llvm_cpu::LlvmOfferer offerer;
+  return offerer;
+}
+
+}  // namespace deepjit

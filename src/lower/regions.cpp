@@ -1,0 +1,300 @@
+#include "lower/regions.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "codegen/region.h"
+
+namespace deepjit {
+
+namespace {
+
+constexpr size_t kMostNodes = 96;  // of one region: kernels stay readable and quick to compile
+
+OpView view_of(const Node& node) {
+  OpView view;
+  view.op = node.op;
+  view.attrs = &node.attrs;
+  for (const Value* v : node.inputs) {
+    view.inputs.push_back(v == nullptr ? TensorType{} : v->type);
+    view.constants.push_back(v != nullptr && v->is_constant() ? &v->constant : nullptr);
+  }
+  for (const Value* v : node.outputs) {
+    const bool read = v != nullptr && Graph::use_count(v) > 0;
+    view.outputs.push_back(read ? v->type : TensorType{});
+  }
+  return view;
+}
+
+// Shapes and sizes are computed when shapes are bound, not by kernels.
+bool is_shape_arithmetic(const Node& node) {
+  const Value* out = node.output();
+  return is_integer(out->type.dtype) && out->type.shape.ranked() && out->type.shape.rank() <= 1;
+}
+
+// A view that costs nothing as a step of its own.
+bool is_alias(const std::string& op) { return is_view_op(op) && op != "Transpose" && op != "Expand"; }
+
+std::string why_alone(const Node& node) {
+  if (!node.bodies.empty()) return node.op + " is control flow";
+  if (node.output() == nullptr) return node.op + " has no first output";
+  const OpView view = view_of(node);
+  if (std::string why = why_not_fusable(view); !why.empty()) return why;
+  return is_shape_arithmetic(node) ? "shape arithmetic" : "";
+}
+
+// The region of a set of nodes, in codegen's terms.
+class RegionMaker {
+ public:
+  explicit RegionMaker(const std::vector<const Node*>& nodes) : inside_(nodes.begin(), nodes.end()) {
+    for (const Node* node : nodes) {
+      RegionOp op;
+      op.view = view_of(*node);
+      for (const Value* v : node->inputs) op.inputs.push_back(v == nullptr ? -1 : number(v));
+      op.output = number(node->output());
+      region_.ops.push_back(std::move(op));
+    }
+    for (const Node* node : nodes) {
+      if (is_read_outside(node->output())) region_.outputs.push_back(number(node->output()));
+    }
+  }
+  const Region& region() const { return region_; }
+
+ private:
+  int number(const Value* value) {
+    const auto [it, fresh] = numbers_.emplace(value, static_cast<int>(region_.values.size()));
+    if (!fresh) return it->second;
+    region_.values.push_back(value->type);
+    region_.data.push_back(value->is_constant() ? &value->constant : nullptr);
+    if (inside_.count(value->producer) == 0) region_.inputs.push_back(it->second);
+    return it->second;
+  }
+
+  bool is_read_outside(const Value* value) const {
+    return Graph::is_output(value) || std::any_of(value->users.begin(), value->users.end(),
+                                                  [&](const Node* user) { return inside_.count(user) == 0; });
+  }
+
+  std::set<const Node*> inside_;
+  Region region_;
+  std::map<const Value*, int> numbers_;
+};
+
+class Planner {
+ public:
+  explicit Planner(const Graph& graph) : graph_(graph) {
+    for (const auto& node : graph.nodes()) {
+      position_[node.get()] = nodes_.size();
+      nodes_.push_back(node.get());
+    }
+    unit_.resize(nodes_.size());
+    alone_.resize(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      unit_[i] = i;
+      members_.push_back({i});
+      alone_[i] = why_alone(*nodes_[i]);
+    }
+  }
+
+  RegionPlan run() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (alone_[i].empty()) join(i);
+    }
+    trim();
+    note_boundaries();
+    emit();
+    return std::move(plan_);
+  }
+
+ private:
+  // Producers of a node within this graph: what it or its bodies read.
+  void each_producer(size_t i, const std::function<void(size_t)>& f) const {
+    const std::function<void(const Node*)> visit = [&](const Node* node) {
+      for (const Value* v : node->inputs) {
+        if (v != nullptr && v->producer != nullptr && v->graph == &graph_) f(position_.at(v->producer));
+      }
+      for (const auto& body : node->bodies) {
+        for (const auto& inner : body->nodes()) visit(inner.get());
+        for (const Value* v : body->outputs) {
+          if (v->graph == &graph_ && v->producer != nullptr) f(position_.at(v->producer));
+        }
+      }
+    };
+    visit(nodes_[i]);
+  }
+
+  void join(size_t i) {
+    std::vector<size_t> candidates;  // units, the latest first
+    each_producer(i, [&](size_t p) {
+      if (alone_[p].empty()) candidates.push_back(unit_[p]);
+    });
+    std::sort(candidates.begin(), candidates.end(), std::greater<>());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    for (size_t unit : candidates) {
+      std::vector<size_t> merged = members_[unit];
+      merged.insert(merged.end(), members_[unit_[i]].begin(), members_[unit_[i]].end());
+      std::sort(merged.begin(), merged.end());
+      const std::string why = why_not_one(merged);
+      if (why.empty()) {
+        merge(unit, unit_[i], std::move(merged));
+      } else {
+        refused_[{unit, i}] = why;
+      }
+    }
+  }
+
+  std::string why_not_one(const std::vector<size_t>& members) const {
+    if (members.size() > kMostNodes) return "the kernel would be too large";
+    if (runs_through_others(members)) return "another step must run in between";
+    return build_kernel(RegionMaker(nodes_of(members)).region()).reason;
+  }
+
+  std::vector<const Node*> nodes_of(const std::vector<size_t>& members) const {
+    std::vector<const Node*> out;
+    for (size_t m : members) out.push_back(nodes_[m]);
+    return out;
+  }
+
+  // Is there a path from a member over other units back to a member?
+  bool runs_through_others(const std::vector<size_t>& members) const {
+    const std::set<size_t> inside(members.begin(), members.end());
+    std::set<size_t> seen;
+    std::vector<size_t> work;
+    auto visit_unit_inputs = [&](const std::vector<size_t>& unit) {
+      for (size_t m : unit) {
+        each_producer(m, [&](size_t p) {
+          // A unit that ends before the first member depends on none of them.
+          if (inside.count(p) != 0 || members_[unit_[p]].back() < members.front()) return;
+          if (seen.insert(unit_[p]).second) work.push_back(unit_[p]);
+        });
+      }
+    };
+    visit_unit_inputs(members);
+    while (!work.empty()) {
+      const size_t unit = work.back();
+      work.pop_back();
+      bool back = false;
+      for (size_t m : members_[unit]) {
+        each_producer(m, [&](size_t p) { back = back || inside.count(p) != 0; });
+      }
+      if (back) return true;
+      visit_unit_inputs(members_[unit]);
+    }
+    return false;
+  }
+
+  void merge(size_t a, size_t b, std::vector<size_t> merged) {
+    const size_t keep = std::min(a, b);
+    members_[a].clear();
+    members_[b].clear();
+    for (size_t m : merged) unit_[m] = keep;
+    members_[keep] = std::move(merged);
+  }
+
+  // Views that cost nothing do not belong at the edge of a region.
+  void trim() {
+    for (size_t unit = 0; unit < members_.size(); ++unit) {
+      for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t m : std::vector<size_t>(members_[unit])) {
+          if (members_[unit].size() < 2 || !is_alias(nodes_[m]->op) || !at_edge(m, unit)) continue;
+          std::vector<size_t> rest = members_[unit];
+          rest.erase(std::find(rest.begin(), rest.end(), m));
+          if (runs_through_others(rest) || !build_kernel(RegionMaker(nodes_of(rest)).region()).reason.empty()) continue;
+          members_[unit] = std::move(rest);
+          members_.push_back({m});
+          unit_[m] = members_.size() - 1;
+          changed = true;
+        }
+      }
+    }
+  }
+
+  bool at_edge(size_t m, size_t unit) const {
+    const Value* in = nodes_[m]->input(0);
+    const bool first = in->producer == nullptr || in->graph != &graph_ || unit_[position_.at(in->producer)] != unit;
+    const auto& users = nodes_[m]->output()->users;
+    const bool last = std::none_of(users.begin(), users.end(), [&](const Node* user) {
+      return user->graph == &graph_ && unit_[position_.at(user)] == unit;
+    });
+    return first || last;
+  }
+
+  void note_boundaries() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (const Value* v : nodes_[i]->inputs) {
+        if (v == nullptr || v->producer == nullptr || v->graph != &graph_) continue;
+        const size_t p = position_.at(v->producer);
+        if (unit_[p] == unit_[i]) continue;
+        plan_.boundaries.push_back({v, nodes_[i], why_boundary(p, i)});
+      }
+    }
+  }
+
+  std::string why_boundary(size_t producer, size_t consumer) const {
+    if (!alone_[producer].empty()) return alone_[producer];
+    if (!alone_[consumer].empty()) return alone_[consumer];
+    for (const auto& [key, why] : refused_) {
+      if (key.second == consumer && unit_[producer] == unit_of_first(key.first)) return why;
+    }
+    const auto it =
+        std::find_if(refused_.begin(), refused_.end(), [&](const auto& r) { return r.first.second == consumer; });
+    return it != refused_.end() ? it->second : "its other operands decide the region of the consumer";
+  }
+
+  size_t unit_of_first(size_t unit) const { return members_[unit].empty() ? unit : unit_[members_[unit].front()]; }
+
+  // Units in topological order, the earliest first.
+  void emit() {
+    std::map<size_t, std::set<size_t>> before;
+    std::map<size_t, std::vector<size_t>> after;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      before[unit_[i]];
+      each_producer(i, [&](size_t p) {
+        if (unit_[p] != unit_[i] && before[unit_[i]].insert(unit_[p]).second) after[unit_[p]].push_back(unit_[i]);
+      });
+    }
+    // By the position of the last member: steps keep their order where they can.
+    std::priority_queue<std::pair<size_t, size_t>, std::vector<std::pair<size_t, size_t>>, std::greater<>> ready;
+    std::map<size_t, size_t> left;
+    for (const auto& [unit, needs] : before) {
+      left[unit] = needs.size();
+      if (needs.empty()) ready.emplace(members_[unit].back(), unit);
+    }
+    size_t done = 0;
+    while (!ready.empty()) {
+      const size_t unit = ready.top().second;
+      ready.pop();
+      ++done;
+      RegionPlan::Unit out;
+      out.nodes = nodes_of(members_[unit]);
+      out.fused = alone_[members_[unit].front()].empty() && !(out.nodes.size() == 1 && is_view_op(out.nodes[0]->op));
+      if (out.fused && out.nodes.size() == 1) {
+        out.fused = build_kernel(RegionMaker(out.nodes).region()).reason.empty();
+      }
+      plan_.units.push_back(std::move(out));
+      for (size_t next : after[unit]) {
+        if (--left[next] == 0) ready.emplace(members_[next].back(), next);
+      }
+    }
+    check_internal(done == before.size(), "lower: regions form a cycle");
+  }
+
+  const Graph& graph_;
+  std::vector<const Node*> nodes_;
+  std::map<const Node*, size_t> position_;
+  std::vector<size_t> unit_;                                  // of each node
+  std::vector<std::vector<size_t>> members_;                  // of each unit, in order
+  std::vector<std::string> alone_;                            // why a node is in no region, or ""
+  std::map<std::pair<size_t, size_t>, std::string> refused_;  // (unit, node) -> reason
+  RegionPlan plan_;
+};
+
+}  // namespace
+
+RegionPlan plan_regions(const Graph& graph) { return Planner(graph).run(); }
+
+}  // namespace deepjit

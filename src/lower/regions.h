@@ -1,0 +1,34 @@
+// Which nodes of a graph become one kernel.
+//
+// Nodes are taken in order; each joins the regions of its producers when the result is still one kernel
+// (codegen/region.h decides) and no other step would have to run in the middle of it. Every edge that stays a
+// boundary between kernels is noted with the reason: the why-ledger.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace deepjit {
+
+struct Boundary {
+  const Value* value = nullptr;
+  const Node* consumer = nullptr;
+  std::string reason;
+};
+
+struct RegionPlan {
+  // The nodes of `graph` in an order that respects their edges, regions together. A unit of one node that is no
+  // region has fused = false.
+  struct Unit {
+    std::vector<const Node*> nodes;
+    bool fused = false;
+  };
+  std::vector<Unit> units;
+  std::vector<Boundary> boundaries;
+};
+
+RegionPlan plan_regions(const Graph& graph);
+
+}  // namespace deepjit
