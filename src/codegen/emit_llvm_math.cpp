@@ -54,19 +54,23 @@ Value* Math::with_sign_of(Value* value, Value* sign) {
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, value, sign);
 }
 
-Value* Math::reciprocal(Value* x) {
-  if (!target_.avx512 || !is_512(x)) return b_.CreateFDiv(number(x, 1), x);
+// 14 bits by an instruction, 28 by one Newton step.
+Value* Math::rough_reciprocal(Value* x) {
   Value* all = llvm::ConstantInt::get(b_.getInt16Ty(), 0xffff);
   Value* guess = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_rcp14_ps_512, {}, {x, number(x, 0), all});
-  // One Newton step: 14 bits become 28.
-  Value* miss = fma(b_.CreateFNeg(x), guess, number(x, 1));
-  return fma(guess, miss, guess);
+  return fma(guess, fma(b_.CreateFNeg(x), guess, number(x, 1)), guess);
+}
+
+Value* Math::reciprocal(Value* x) {
+  if (!target_.avx512 || !is_512(x)) return b_.CreateFDiv(number(x, 1), x);
+  Value* y = rough_reciprocal(x);
+  return fma(y, fma(b_.CreateFNeg(x), y, number(x, 1)), y);
 }
 
 Value* Math::quotient(Value* a, Value* b) {
   if (!target_.avx512 || !is_512(b)) return b_.CreateFDiv(a, b);
   // a/b with one correction: the rounding error of the first guess is made good.
-  Value* r = reciprocal(b);
+  Value* r = rough_reciprocal(b);
   Value* q = b_.CreateFMul(a, r);
   return fma(fma(b_.CreateFNeg(q), b, a), r, q);
 }

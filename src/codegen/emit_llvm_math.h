@@ -1,8 +1,8 @@
 // Elementary functions on float vectors as LLVM IR: no calls, no branches.
 //
-// Each takes and gives a vector of floats (any width) or one float. Errors are stated in docs/codegen.md and tested:
-// exp, log, tanh, sigmoid and erf stay within 2 units in the last place of the true value, results below the smallest
-// normal float excepted. NaN stays NaN.
+// Each takes and gives a vector of floats (any width) or one float. Errors against the true value, tested over the whole
+// range: exp, log and sigmoid within 2 units in the last place, tanh within 3, erf within 5; results below the smallest
+// normal float within one such unit of that. NaN stays NaN.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -35,6 +35,7 @@ class Math {
   llvm::Value* magnitude(llvm::Value* x);
   // 1 / x for finite x far from the ends of the range.
   llvm::Value* reciprocal(llvm::Value* x);
+  llvm::Value* rough_reciprocal(llvm::Value* x);
   llvm::Value* quotient(llvm::Value* a, llvm::Value* b);
   // x = n ln 2 + r: gives n as a float and e^r - 1.
   struct Reduced {

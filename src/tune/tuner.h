@@ -23,7 +23,7 @@ struct TuneTask {
   std::vector<TensorDesc> inputs;
   std::vector<TensorDesc> outputs;
   std::vector<Tensor> constants;  // undefined where the operand is no constant
-  std::vector<TuneTask> body;     // of a region: the steps that it stands for
+  std::vector<TuneTask> body = {};  // of a region: the steps that it stands for
 };
 
 struct TuneOptions {

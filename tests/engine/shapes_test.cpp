@@ -36,7 +36,8 @@ TEST(GuessedShapes, LeaveOutStepsThatGrowTooLarge) {
 }
 
 TEST(GuessedShapes, GivenRangesAreTakenAsTheyAre) {
-  Program program = lower(*parse_graph("graph @main(%x: float32[N,1024]) -> (%y) { %y = Relu(%x) }"));
+  const auto graph = parse_graph("graph @main(%x: float32[N,1024]) -> (%y) { %y = Relu(%x) }");
+  Program program = lower(*graph, {.regions = false});
   program.inputs[0].has_range = true;
   program.inputs[0].range = {Dims{1, 1024}, Dims{8192, 1024}, Dims{8192, 1024}};
   bool guessed = true;
