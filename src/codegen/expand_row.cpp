@@ -85,11 +85,13 @@ std::string refuse_spatial(const OpView& op) {
 
 int channel_dim(const OpView& op, size_t input) { return input == 0 ? 0 : std::min(1, rank_of(op) - 1); }
 
+// The scale, bias and statistics may be of other types than the data.
 Ref batch_norm(Expansion& e) {
+  auto in = [&](size_t i) { return e.b.cast(e.in(i), e.b.type(e.in())); };
   const Ref deviation =
-      e.b.unary(Opcode::SQRT, op2(e, Opcode::ADD, e.in(4), c(e, static_cast<double>(e.attr("epsilon", 1e-5f)))));
-  const Ref scale = op2(e, Opcode::DIV, e.in(1), deviation);
-  return op2(e, Opcode::ADD, op2(e, Opcode::MUL, op2(e, Opcode::SUB, e.in(), e.in(3)), scale), e.in(2));
+      e.b.unary(Opcode::SQRT, op2(e, Opcode::ADD, in(4), c(e, static_cast<double>(e.attr("epsilon", 1e-5f)))));
+  const Ref scale = op2(e, Opcode::DIV, in(1), deviation);
+  return op2(e, Opcode::ADD, op2(e, Opcode::MUL, op2(e, Opcode::SUB, e.in(), in(3)), scale), in(2));
 }
 
 }  // namespace

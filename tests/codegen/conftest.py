@@ -1,0 +1,6 @@
+"""The fusion tests share models, oracles and comparisons that stand beside them."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
