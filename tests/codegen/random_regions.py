@@ -192,9 +192,10 @@ class RandomGraph:
         """Sizes of the symbols; the first are all 1 or tiny."""
         out = []
         for k in range(count):
-            while True:
-                sizes = {s: int(self.pick(SIZES[:3] if k == 0 else SIZES)) for s in SYMBOLS}
-                if np.prod([sizes.get(d) or int(d) for d in self.full], dtype=np.int64) <= 20000:
-                    break
+            sizes = {s: int(self.pick(SIZES[:3] if k == 0 else SIZES)) for s in SYMBOLS}
+            while (
+                np.prod([sizes.get(d) or int(d) for d in self.full], dtype=np.int64) > 20000 and max(sizes.values()) > 1
+            ):
+                sizes = {s: n // 2 or 1 for s, n in sizes.items()}
             out.append(sizes)
         return out

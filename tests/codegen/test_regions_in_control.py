@@ -131,3 +131,27 @@ def test_scan():
     del made.graph.node[0]
     made.graph.node.append(helper.make_node("Scan", ["s", "x"], ["y", "z"], body=body, num_scan_inputs=1))
     check(made, ({"N": 1}, {"N": 9}), kernels=False)
+
+
+@pytest.mark.parametrize("dim", ["N", "R", None])
+def test_body_dims_declared_wrong(dim):
+    """The body says that v has the rows of u; v grows, and u has one row."""
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Tanh", ["u"], ["t"]),
+        helper.make_node("Mul", ["v", "t"], ["m"]),
+        helper.make_node("Neg", ["m"], ["s"]),
+        helper.make_node("Concat", ["s", "u"], ["v_out"], axis=0),
+        helper.make_node("Identity", ["u"], ["u_out"]),
+        helper.make_node("Identity", ["go"], ["go_out"]),
+    ]
+    inputs = [info("i", TensorProto.INT64, []), info("go", TensorProto.BOOL, [])]
+    outputs = [info("go_out", TensorProto.BOOL, []), info("v_out", 1, [None, 5]), info("u_out", 1, [dim, 5])]
+    body = helper.make_graph(nodes, "b", [*inputs, info("v", 1, [dim, 5]), info("u", 1, [dim, 5])], outputs)
+    made = model("g (float[N,5] x, int64 n) => (float[P,5] y) { y = Exp (x) }")
+    del made.graph.node[0]
+    made.graph.node.append(helper.make_node("Loop", ["n", "", "x", "x"], ["y", "z"], body=body))
+    fused = Fused(made, ort=False)
+    for turns in (1, 3, 6):
+        feeds = {"x": draw(1, 5), "n": np.array(turns)}
+        assert_same(fused.engine.run(feeds), fused.level_0.run(feeds), "level 0")

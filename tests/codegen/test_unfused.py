@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from fused import Fused, assert_same, check, feeds_of, model
+from fused import Fused, assert_same, check, difference, feeds_of, model
 from fusion_case import AXES, draw
+from onnx import TensorProto, helper
 
 LAST = {"last": np.array([-1])}
 
@@ -302,3 +303,18 @@ def test_axes_fed_at_run_time():
     for axis in (0, 1, -1):
         feeds = {"x": draw(3, 4), "axes": np.array([axis])}
         assert_same(fused.engine.run(feeds), fused.ort(feeds), "ONNX Runtime")
+
+
+@pytest.mark.parametrize("where", ["output", "inner"])
+def test_shapes_declared_wrong(where):
+    """What a model says of inner shapes does not make dims equal that are not."""
+    out = "N,W" if where == "output" else "P,Q"
+    made = model(
+        f"g (float[N,W] x, int64[2] s) => (float[{out}] y) {{ a = Relu (x) e = Expand (a, s) y = Mul (e, a) }}"
+    )
+    if where == "inner":
+        made.graph.value_info.append(helper.make_tensor_value_info("e", TensorProto.FLOAT, ["N", "W"]))
+    fused = Fused(made, ort=False)
+    feeds = {"x": draw(1, 5), "s": np.array([3, 5])}
+    a = np.maximum(feeds["x"], 0)
+    assert difference(fused.engine.run(feeds)["y"], np.broadcast_to(a, (3, 5)) * a) == ""
