@@ -125,9 +125,12 @@ Value* Math::tanh(Value* x) {
   return with_sign_of(quotient(t, b_.CreateFAdd(t, number(x, 2))), x);
 }
 
+// e^-|x| / (1 + e^-|x|), and 1 instead of the upper e for positive x: no overflow, and small results keep their digits.
 Value* Math::sigmoid(Value* x) {
-  Value* e = exp(at_most(b_.CreateFNeg(x), 87.0));
-  return reciprocal(b_.CreateFAdd(e, number(x, 1)));
+  Value* e = exp(b_.CreateFNeg(magnitude(x)));
+  Value* negative = b_.CreateFCmpOLT(x, number(x, 0));
+  Value* r = reciprocal(b_.CreateFAdd(e, number(x, 1)));
+  return b_.CreateFMul(b_.CreateSelect(negative, e, number(x, 1)), r);
 }
 
 Value* Math::erf(Value* x) {

@@ -24,7 +24,10 @@ struct Place {
 
 class RegionBuilder {
  public:
-  explicit RegionBuilder(const Region& region) : region_(region), made_(region.values.size(), -1) {}
+  // `shared`: all uses of a value from outside lie in one place of the box, so that what is read by a reduction and
+  // after it is one row. Otherwise each use has a place of its own: the same bias may lie along different axes.
+  RegionBuilder(const Region& region, bool shared)
+      : region_(region), shared_(shared), made_(region.values.size(), -1), outside_(region.values.size(), -1) {}
 
   KernelIr run() {
     for (const RegionOp& op : region_.ops) relate(op);
@@ -70,8 +73,10 @@ class RegionBuilder {
     const int value = op.inputs[i];
     const int made = made_[static_cast<size_t>(value)];
     if (made >= 0) return made;
+    int& place = outside_[static_cast<size_t>(value)];
+    if (place >= 0 && shared_) return place;
     places_.push_back(new_place(value));
-    return static_cast<int>(places_.size()) - 1;
+    return place = static_cast<int>(places_.size()) - 1;
   }
 
   void relate(const RegionOp& op) {
@@ -301,9 +306,11 @@ class RegionBuilder {
   }
 
   const Region& region_;
+  bool shared_;
   IrBuilder builder_;
   std::vector<Place> places_;
   std::vector<int> made_;               // value -> its place, -1 for values from outside
+  std::vector<int> outside_;            // value from outside -> its latest place
   std::vector<std::vector<int>> uses_;  // per op: the places of its operands
   std::vector<int> parents_;            // union-find over dim variables
   std::vector<Dim> extents_;            // per variable
@@ -331,11 +338,15 @@ std::string why_not_fusable(const OpView& op) {
 }
 
 RegionKernel build_kernel(const Region& region) {
-  try {
-    return {RegionBuilder(region).run(), ""};
-  } catch (const Refusal& refusal) {
-    return {std::nullopt, refusal.reason};
+  RegionKernel out;
+  for (bool shared : {true, false}) {
+    try {
+      return {RegionBuilder(region, shared).run(), ""};
+    } catch (const Refusal& refusal) {
+      if (out.reason.empty()) out.reason = refusal.reason;
+    }
   }
+  return out;
 }
 
 }  // namespace deepjit

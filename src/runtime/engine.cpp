@@ -60,6 +60,7 @@ void collect_imports(const Program& program, int32_t index, std::vector<int32_t>
     const Step& step = program.steps[static_cast<size_t>(s)];
     reads.insert(reads.end(), step.inputs.begin(), step.inputs.end());
     makes.insert(makes.end(), step.outputs.begin(), step.outputs.end());
+    if (step.op == kRegionOp) continue;  // its block reads and makes what it does, and its inputs come from outside
     for (int32_t nested : step.blocks) collect_imports(program, nested, reads, makes);
   }
 }

@@ -74,9 +74,8 @@ TEST(VectorMath, TanhIsWithinThreeUlps) {
   expect_within(Opcode::TANH, 3, [](double x) { return std::tanh(x); });
 }
 
-// Below -87 the true value is subnormal or close to it; the result stays at its value for -87.
 TEST(VectorMath, SigmoidIsWithinThreeUlps) {
-  expect_within(Opcode::SIGMOID, 3, [](double x) { return 1 / (1 + std::exp(-std::max(x, -87.0))); });
+  expect_within(Opcode::SIGMOID, 3, [](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
 TEST(VectorMath, ExactOnesAreExact) {

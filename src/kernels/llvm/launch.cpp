@@ -1,5 +1,4 @@
 // The run side of generated CPU kernels: maps their code and calls it. Needs no LLVM.
-#include <omp.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -101,9 +100,9 @@ class LlvmKernel final : public Kernel {
     std::copy(args.outputs, args.outputs + (operands_.size() - inputs_),
               operands_.begin() + static_cast<std::ptrdiff_t>(inputs_));
     if (threads_ == 1) return call(0, rows_, 0, columns_, args.scratch);
-#pragma omp parallel num_threads(threads_)
-    {
-      const int64_t t = omp_get_thread_num();
+    // OpenMP may give fewer threads than asked for: each then takes several shares.
+#pragma omp parallel for num_threads(threads_) schedule(static, 1)
+    for (int t = 0; t < threads_; ++t) {
       void* scratch = static_cast<std::byte*>(args.scratch) + scratch_ * static_cast<size_t>(t);
       const int64_t from = std::min(t * share_, by_rows_ ? rows_ : columns_);
       const int64_t to = std::min((t + 1) * share_, by_rows_ ? rows_ : columns_);

@@ -114,8 +114,8 @@ class ReferenceLauncher : public Launcher {
  public:
   std::string name() const override { return "reference"; }
 
-  std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic&) const override {
-    if (!shape.body.empty()) return make_region_kernel(shape);
+  std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
+    if (!shape.body.empty()) return make_region_kernel(shape, tactic.variant == kStepByStep);
     const OpDef* def = op_registry().find(shape.step->op);
     if (def == nullptr || !def->evaluate) return nullptr;
     return std::make_unique<ReferenceKernel>(shape, *def);

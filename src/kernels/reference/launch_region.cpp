@@ -11,7 +11,7 @@ namespace {
 
 class RegionKernel final : public Kernel {
  public:
-  explicit RegionKernel(const StepShape& region) {
+  RegionKernel(const StepShape& region, bool own_tactics) : own_tactics_(own_tactics) {
     const Step& step = *region.step;
     inputs_ = step.inputs;
     outputs_ = step.outputs;
@@ -62,7 +62,7 @@ class RegionKernel final : public Kernel {
     }
     if (!empty) {
       const Launcher* launcher = find_launcher(shape.step->tactic.provider);
-      if (launcher != nullptr && launcher != &reference_launcher())
+      if (own_tactics_ && launcher != nullptr && launcher != &reference_launcher())
         inner.kernel = launcher->make(shape, shape.step->tactic);
       if (inner.kernel == nullptr) inner.kernel = reference_launcher().make(shape, Tactic{});
       scratch_ = std::max(scratch_, inner.kernel->scratch_bytes());
@@ -70,6 +70,7 @@ class RegionKernel final : public Kernel {
     steps_.push_back(std::move(inner));
   }
 
+  bool own_tactics_;
   std::vector<int32_t> inputs_, outputs_;
   std::vector<Inner> steps_;
   std::vector<Tensor> memory_;
@@ -79,6 +80,8 @@ class RegionKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_region_kernel(const StepShape& region) { return std::make_unique<RegionKernel>(region); }
+std::unique_ptr<Kernel> make_region_kernel(const StepShape& region, bool own_tactics) {
+  return std::make_unique<RegionKernel>(region, own_tactics);
+}
 
 }  // namespace deepjit

@@ -1,5 +1,6 @@
 // The build side of the reference provider: one tactic for every op that has an implementation.
 #include "kernels/kernel.h"
+#include "kernels/reference/launch_region.h"
 #include "ops/op.h"
 
 namespace deepjit {
@@ -13,6 +14,7 @@ class ReferenceOfferer : public Offerer {
     Offer result;
     if (!shape.body.empty()) {  // step by step
       result.tactics.emplace_back();
+      result.tactics.back().variant = kStepByStep;
       return result;
     }
     const OpDef* def = op_registry().find(shape.step->op);
