@@ -224,7 +224,7 @@ std::vector<Input> engine_seeds(const std::vector<Input>& models) {
       options.level = static_cast<int>(seeds.size() % 4);
       options.fold_work = kFoldWork;
       run_pipeline(*imported.graph, options);
-      file = write_engine({lower(*imported.graph), "", ""});
+      file = write_engine({lower(*imported.graph, {.regions = false}), "", ""});
     } catch (const Error&) {
       continue;
     }
