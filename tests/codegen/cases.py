@@ -3,7 +3,7 @@
 import numpy as np
 from cases_rows import ROWS
 from fused import nodes
-from fusion_case import AXES, N_SIZES, ORACLE, SHARED, SIGMOID, SIXTEEN, W_SIZES, Case, draw
+from fusion_case import AXES, N_SIZES, SIBLINGS, SIXTEEN, W_SIZES, Case, draw
 
 CHAIN = nodes("m{i} = Mul (s{p}, a) t{i} = Tanh (m{i}) s{i} = Add (t{i}, x)", 10)
 
@@ -26,7 +26,6 @@ BROADCAST = [
         "{ a = Mul (x, k) b = Add (a, m) y = Softmax (b) }",
         {"k": np.float32(0.125)},
         W_SIZES,
-        faults={"fusion": ORACLE, "special": ORACLE},
     ),
     Case(
         "the smaller operand first",
@@ -57,7 +56,7 @@ SHAPES = [
         "g (float[N,W] x) => (float[N,W] y, float[N,W] a, float[N,W] b)"
         "{ a = Sigmoid (x) b = Mul (a, x) y = Softmax (b) }",
         dims=W_SIZES,
-        faults={"fusion": ORACLE, "special": ORACLE},
+        faults={"fusion": SIBLINGS},
     ),
     Case(
         "outputs of two types",
@@ -188,7 +187,6 @@ VIEWS = [
         "{ a = Sigmoid (x) t = Transpose <perm = [1, 0, 2]> (a) y = Mul (t, b) }",
         dims=W_SIZES,
         ort_hard=False,
-        faults={"fusion": SIGMOID},
     ),
     Case(
         "a row unsqueezed",
@@ -215,7 +213,6 @@ VIEWS = [
         {"two": AXES["two"]},
         W_SIZES,
         ort_hard=False,
-        faults={"fusion": SHARED},
     ),
     Case(
         "reshaped to more dims of 1",

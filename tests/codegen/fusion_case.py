@@ -34,14 +34,11 @@ def draw(*shape, seed=7):
 
 
 # Known faults, by what they show.
-ORACLE = "a region is verified against its steps' own tactics: oneDNN loses NaN, and the right kernel is dropped"
-SHARED = "an input that a reduction and a later op both read is two places: they never become one region"
+SIBLINGS = "kernels that share an input and nothing else stay apart: x * sigmoid(x) is a Swish, beside the sigmoid"
+RESHAPE = "a Reshape that merges dims ends a region"
 SIXTEEN = "16-bit values are rounded only where a region stores them, and the tolerance of the tuner is below that"
-SIGMOID = "sigmoid of a large negative number is 1.6e-38 instead of 0: the tuner drops the kernel when it meets Inf"
 OVERFLOW = "norms square in float32 where the reference sums in double: rows with values over 1.8e19 differ, and the"
 OVERFLOW += " tuner drops norms of short rows, which such values reach without a NaN beside them"
-IMPORTS = "collect_imports takes the inputs of a region's block for values made in it: the block around it lacks them"
-THREADS = "a generated kernel shares its work among the threads that it asks OpenMP for; if it gets fewer, part is lost"
 CONTROL = "deepjit inspect takes every step with blocks for control flow"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"
 LAYOUT = "layout_nhwc takes a lone pooling op out of its region"

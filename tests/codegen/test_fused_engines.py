@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from fused import CLI, REGION, Fused, assert_equal_bits, assert_same, feeds_of, launches, model, nodes
-from fusion_case import CONTROL, THREADS
+from fusion_case import CONTROL
 
 CHAIN = nodes("m{i} = Mul (s{p}, a) t{i} = Tanh (m{i}) s{i} = Add (t{i}, x)", 6)
 POINTWISE = f"g (float[N,W] x, float[W] a) => (float[N,W] y) {{ s0 = Mul (x, a) {CHAIN} y = Neg (s6) }}"
@@ -116,7 +116,6 @@ def test_loaded_from_bytes():
     assert_equal_bits(again.run(feeds), fused.engine.run(feeds))
 
 
-@pytest.mark.xfail(strict=True, reason=THREADS)
 @pytest.mark.parametrize("name", MODELS)
 def test_fewer_threads_than_asked_for(name, tmp_path):
     """OpenMP gives fewer threads at a limit, inside other parallel regions, and with OMP_DYNAMIC on a busy machine."""

@@ -2,7 +2,7 @@
 
 import pytest
 from fused import Fused, feeds_of
-from fusion_case import ORACLE, OVERFLOW, SIGMOID
+from fusion_case import OVERFLOW
 from random_regions import RandomGraph
 
 GRAPHS = 150
@@ -35,7 +35,7 @@ def test_random_region(seed):
     ("seed", "fault"),
     [
         pytest.param(seed, fault, marks=pytest.mark.xfail(strict=True, reason=fault))
-        for seed, fault in ((2, ORACLE), (31, ORACLE), (82, OVERFLOW), (29, SIGMOID))
+        for seed, fault in ((82, OVERFLOW),)
     ],
 )
 def test_no_kernel_is_dropped(seed, fault):

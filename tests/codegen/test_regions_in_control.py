@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from fused import Fused, assert_same, check, model
-from fusion_case import IMPORTS, UNKNOWN, draw
+from fusion_case import UNKNOWN, draw
 from onnx import TensorProto, helper
 
 
@@ -49,7 +49,7 @@ def test_regions_behind_unknown_shapes_are_kernels(what):
 
 @pytest.mark.parametrize(
     "computed",
-    [False, pytest.param(True, marks=pytest.mark.xfail(strict=True, reason=IMPORTS))],
+    [False, True],
     ids=["fed", "computed"],
 )
 def test_branches_read_outer_values(computed):
@@ -105,7 +105,6 @@ def loop_model(grows: bool) -> onnx.ModelProto:
     return made
 
 
-@pytest.mark.xfail(strict=True, reason=IMPORTS)
 @pytest.mark.parametrize("grows", [False, True], ids=["fixed", "growing"])
 def test_regions_in_loops(grows):
     fused = Fused(loop_model(grows))
