@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "base/cpu.h"
 #include "codegen/emit_llvm_body.h"
 #include "codegen/emit_llvm_target.h"
 

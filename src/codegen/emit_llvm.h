@@ -32,9 +32,6 @@ CpuCode emit_cpu_code(const KernelIr& kernel);
 // Why there is no CPU code for the kernel; "" when there is.
 std::string why_not_emit(const KernelIr& kernel);
 
-// The instruction set that the code uses on this machine: "avx512", "avx2" or "x86-64".
-std::string cpu_isa();
-
 // Of LLVM and of this emitter: part of cache keys.
 std::string cpu_emitter_version();
 

@@ -1,8 +1,8 @@
 // Elementary functions on float vectors as LLVM IR: no calls, no branches.
 //
-// Each takes and gives a vector of floats (any width) or one float. Errors against the true value, tested over the whole
-// range: exp and log within 2 units in the last place, sigmoid and tanh within 3, erf within 5; results below the smallest
-// normal float within one such unit of that. NaN stays NaN.
+// Each takes and gives a vector of floats (any width) or one float. Errors against the true value, tested over the
+// whole range: exp and log within 2 units in the last place, sigmoid and tanh within 3, erf within 5; results below the
+// smallest normal float within one such unit of that. NaN stays NaN.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>

@@ -11,20 +11,12 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/cpu.h"
 #include "base/error.h"
 
 namespace deepjit {
 
 namespace {
-
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-}
-
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-}
 
 std::string features_of(const std::string& isa) {
   if (isa == "x86-64") return "";
@@ -123,11 +115,6 @@ class Flattener {
 };
 
 }  // namespace
-
-std::string cpu_isa() {
-  static const std::string isa = has_avx512() ? "avx512" : has_avx2() ? "avx2" : "x86-64";
-  return isa;
-}
 
 llvm_math::Target math_target() { return {cpu_isa() != "x86-64", cpu_isa() == "avx512"}; }
 

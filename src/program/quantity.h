@@ -1,5 +1,5 @@
-// A size known at launch: factor * product of dims. A dim is (operand, axis); the operands of a step are its inputs, then
-// its outputs. Dims are sorted, so equal quantities look equal.
+// A size known at launch: factor * product of dims. A dim is (operand, axis); the operands of a step are its inputs,
+// then its outputs. Dims are sorted, so equal quantities look equal.
 #pragma once
 
 #include <algorithm>

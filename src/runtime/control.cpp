@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "ops/common.h"
-
 #include "base/limits.h"
+#include "ops/common.h"
 #include "ops/scalar.h"
 
 namespace deepjit {

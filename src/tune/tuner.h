@@ -22,7 +22,7 @@ struct TuneTask {
   int32_t step = -1;
   std::vector<TensorDesc> inputs;
   std::vector<TensorDesc> outputs;
-  std::vector<Tensor> constants;  // undefined where the operand is no constant
+  std::vector<Tensor> constants;    // undefined where the operand is no constant
   std::vector<TuneTask> body = {};  // of a region: the steps that it stands for
 };
 

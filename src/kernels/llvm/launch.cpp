@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/cpu.h"
 #include "kernels/kernel.h"
 #include "kernels/llvm/launch_data.h"
 
@@ -55,17 +56,6 @@ std::shared_ptr<const Executable> executable(const Tensor& code) {
   return found;
 }
 
-bool machine_has(const std::string& isa) {
-  if (isa == "avx512") {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-  }
-  if (isa == "avx2") {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  }
-  return isa == "x86-64";
-}
-
 const Tensor* packed_data(const Tactic& tactic, const char* format) {
   for (const PackedOperand& packed : tactic.packed) {
     if (packed.format == format) return &packed.data;
@@ -100,7 +90,7 @@ class LlvmKernel final : public Kernel {
     std::copy(args.outputs, args.outputs + (operands_.size() - inputs_),
               operands_.begin() + static_cast<std::ptrdiff_t>(inputs_));
     if (threads_ == 1) return call(0, rows_, 0, columns_, args.scratch);
-    // OpenMP may give fewer threads than asked for: each then takes several shares.
+      // OpenMP may give fewer threads than asked for: each then takes several shares.
 #pragma omp parallel for num_threads(threads_) schedule(static, 1)
     for (int t = 0; t < threads_; ++t) {
       void* scratch = static_cast<std::byte*>(args.scratch) + scratch_ * static_cast<size_t>(t);
@@ -159,7 +149,7 @@ class LlvmLauncher final : public Launcher {
   std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
     const Tensor* code = packed_data(tactic, kCodeFormat);
     const Tensor* launch = packed_data(tactic, kLaunchFormat);
-    if (code == nullptr || launch == nullptr || !machine_has(tactic.variant)) return nullptr;
+    if (code == nullptr || launch == nullptr || !cpu_runs(tactic.variant)) return nullptr;
     const LaunchData data = read_launch_data(*launch);
     if (data.entry >= code->bytes()) throw Error(Code::ENGINE_RANGE, "a generated kernel starts outside its code");
     return std::make_unique<LlvmKernel>(shape, executable(*code), data);

@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/cpu.h"
 #include "codegen/emit_llvm.h"
 #include "codegen/region.h"
 #include "kernels/kernel.h"
