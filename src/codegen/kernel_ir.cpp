@@ -62,7 +62,7 @@ std::string text_of(const Quantity& q) {
 }  // namespace
 
 std::string KernelIr::to_string() const {
-  std::string text = "axes";
+  std::string text = fmt::format("{} inputs, axes", inputs);
   for (const Quantity& e : extents) text += " " + text_of(e);
   text += reduces ? " (row reduced)\n" : "\n";
   const auto access_text = [&](int32_t index) {

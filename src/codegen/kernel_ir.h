@@ -75,6 +75,7 @@ struct KernelIr {
   std::vector<bool> per_element() const;
   // The pass over the row that computes each instruction: one more than the latest reduction it reads.
   std::vector<int> stages() const;
+  // Equal texts mean equal kernels: caches go by it.
   std::string to_string() const;
 };
 

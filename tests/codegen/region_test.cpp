@@ -147,6 +147,17 @@ TEST(Region, ReductionsOverDifferentAxesAreRefused) {
   EXPECT_NE(built.reason.find("different axes"), std::string::npos) << built.reason;
 }
 
+// An operand that the kernel does not read still has a number: kernels that differ only there are two kernels.
+TEST(Region, UnreadOperandsTellKernelsApart) {
+  auto text = [](bool unread) {
+    RegionText r;
+    const int x = r.input({N});
+    if (unread) r.input({C}, DType::INT64);
+    return r.build({r.op("Exp", {x}, {N})}).kernel->to_string();
+  };
+  EXPECT_NE(text(true), text(false));
+}
+
 TEST(Region, EqualWorkIsDoneOnce) {
   RegionText r;
   const int x = r.input({N});
