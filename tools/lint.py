@@ -86,6 +86,17 @@ def tidy_sources(lines: dict[str, list[list[int]]], database: Path) -> list[str]
     return [name for name in names if str(ROOT / name) in known]
 
 
+def without_precompiled(database: Path) -> Path:
+    """A copy of the compile commands that clang can take: without the compiler's precompiled headers."""
+    entries = json.loads(database.read_text())
+    for entry in entries:
+        entry["command"] = re.sub(r" (-Winvalid-pch|-fpch-preprocess|-include \S*cmake_pch\S*)", "", entry["command"])
+    copy = ROOT / "build" / "tidy" / database.name
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text(json.dumps(entries))
+    return copy
+
+
 def run_tidy(files: list[str], line_filter: str, database: Path) -> tuple[bool, str, int]:
     """Runs clang-tidy file by file within the time budget; (no errors, findings, files looked at)."""
     deadline = time.monotonic() + TIDY_BUDGET_S
@@ -118,6 +129,7 @@ def clang_tidy(base: str) -> tuple[bool, str]:
     database = ROOT / "build" / "dev" / "compile_commands.json"
     if not database.is_file():
         return True, "skipped: build/dev/compile_commands.json is not there; run ./dev build first"
+    database = without_precompiled(database)
     if not shutil.which("clang-tidy"):
         return True, "skipped: clang-tidy is not installed; run ./dev setup"
     if git("rev-parse", "--verify", "--quiet", base) is None:
