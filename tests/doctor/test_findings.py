@@ -76,13 +76,12 @@ def test_what_only_looks_like_a_mistake_is_none(name, doctor):
     assert [f["rule"] + ": " + f["message"] for f in result.json["findings"]] == []
 
 
-@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.large] if m.large else []) for n, m in models.MODELS.items()]
+)
 def test_real_models_have_no_error(name, doctor):
     """They run well elsewhere: an error would be a false alarm."""
-    path = models.path(name)
-    if not path.exists():
-        pytest.skip("the model is not there; tools/fetch_models.py fetches it")
-    result = doctor(path)
+    result = doctor(models.path(name))
     assert result.err == ""
     assert [f for f in result.json["findings"] if f["severity"] == "error"] == []
 
