@@ -1,4 +1,4 @@
-"""Shared by all Python tests: where deepjit, the tools and the models are."""
+"""Shared by all Python tests: where deepjit, the tools, the models and the shared helpers are."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 MISSING = None
 try:

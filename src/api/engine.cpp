@@ -36,23 +36,6 @@ ShapeRange to_public(const internal::ShapeRange& range) {
       {range.min.begin(), range.min.end()}, {range.opt.begin(), range.opt.end()}, {range.max.begin(), range.max.end()}};
 }
 
-// One thread at a time in a context: the vectors beside the runtime's own state are not shared either.
-class Exclusive {
- public:
-  explicit Exclusive(std::atomic<bool>& flag) : flag_(flag) {
-    if (flag_.exchange(true)) {
-      throw internal::Error(Code::CONCURRENT_USE, "a context is used by two threads at once",
-                            "create one context for each thread with create_context()");
-    }
-  }
-  ~Exclusive() { flag_ = false; }
-  Exclusive(const Exclusive&) = delete;
-  Exclusive& operator=(const Exclusive&) = delete;
-
- private:
-  std::atomic<bool>& flag_;
-};
-
 }  // namespace
 
 Engine::Impl::Impl(Program program, std::shared_ptr<const void> keep_alive, int threads_wanted)
@@ -139,6 +122,7 @@ Context::~Context() = default;
 
 const std::vector<Output>& Context::run(const std::vector<Input>& inputs, const OutputAllocator& allocate) {
   guarded([&] {
+    // The vectors beside the runtime's own state are not shared among threads either.
     const Exclusive exclusive(impl_->running);
     impl_->take_inputs(inputs);
     impl_->run(allocate);

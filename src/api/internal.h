@@ -10,6 +10,7 @@
 #include "engine/format.h"
 #include "passes/pipeline.h"
 #include "runtime/engine.h"
+#include "runtime/exclusive.h"
 
 namespace deepjit::internal {
 using deepjit::build;

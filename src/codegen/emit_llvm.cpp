@@ -125,7 +125,7 @@ class FunctionEmitter {
     for (size_t k = 0; k < bases.size(); ++k) {
       Value* offset = nullptr;
       for (size_t i = 0; i < index.size(); ++i) {
-        if (kernel_.accesses[k].strides[i] == Quantity{0, {}}) continue;
+        if (!kernel_.accesses[k].moves(i)) continue;
         Value* part = b_.CreateMul(index[i], strides_[k][i]);
         offset = offset == nullptr ? part : b_.CreateAdd(offset, part);
       }
@@ -163,9 +163,7 @@ CpuCode emit_cpu_code(const KernelIr& kernel) {
 
 std::string why_not_emit(const KernelIr& kernel) {
   for (const Inst& inst : kernel.insts) {
-    const bool transcendental = inst.op == Opcode::EXP || inst.op == Opcode::LOG || inst.op == Opcode::ERF ||
-                                inst.op == Opcode::TANH || inst.op == Opcode::SIGMOID;
-    if (transcendental && inst.type != DType::FLOAT32) {
+    if (is_transcendental(inst.op) && inst.type != DType::FLOAT32) {
       return std::string(opcode_name(inst.op)) + " of " + std::string(dtype_name(inst.type)) + " is not generated";
     }
   }

@@ -23,7 +23,6 @@ struct CpuCode {
   std::vector<Quantity> params;  // what params[i] holds
   int32_t row_buffers = 0;       // float rows that scratch holds
   std::string isa;               // "avx512", "avx2" or "x86-64": what the machine must have
-  std::string llvm_ir;           // for dumps
 };
 
 // Throws Error(INTERNAL) when LLVM cannot make code; `kernel` must be one that why_not_emit() accepts.

@@ -16,20 +16,8 @@ namespace {
 
 // What computing one element again costs, in rough instructions.
 int cost_of(Opcode op) {
-  switch (op) {
-    case Opcode::EXP:
-    case Opcode::SIGMOID:
-    case Opcode::LOG:
-    case Opcode::TANH:
-    case Opcode::ERF:
-      return 20;
-    case Opcode::DIV:
-    case Opcode::SQRT:
-    case Opcode::RECIPROCAL:
-      return 8;
-    default:
-      return 1;
-  }
+  if (is_transcendental(op)) return 20;
+  return op == Opcode::DIV || op == Opcode::SQRT || op == Opcode::RECIPROCAL ? 8 : 1;
 }
 
 constexpr int kSideBySide = 4;  // vectors at work together: their latencies overlap (docs/codegen.md has the figures)
@@ -96,7 +84,7 @@ void BodyEmitter::emit_row(const std::vector<Value*>& pointers, Value* row_size,
   emit_scalars(stages_);
   for (const Store& s : kernel_.stores) {
     const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
-    if (access.strides.back() == Quantity{0, {}}) {
+    if (!access.moves_along_row()) {
       store(access, pointers_[static_cast<size_t>(s.access)], scalars_.at(s.value), nullptr, nullptr);
     }
   }
@@ -147,7 +135,7 @@ void BodyEmitter::emit_stage(int stage) {
   }
   bool stores = false;
   for (const Store& s : kernel_.stores) {
-    const bool along = !(kernel_.accesses[static_cast<size_t>(s.access)].strides.back() == Quantity{0, {}});
+    const bool along = kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row();
     stores = stores || (along && stage_[static_cast<size_t>(s.value)] == stage);
   }
   if (order.empty() && reductions.empty() && !stores) return;
@@ -249,7 +237,7 @@ std::vector<BodyEmitter::Values> BodyEmitter::emit_columns(const std::vector<int
   }
   for (const Store& s : kernel_.stores) {
     const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
-    if (access.strides.back() == Quantity{0, {}} || stage_[static_cast<size_t>(s.value)] != stage) continue;
+    if (!access.moves_along_row() || stage_[static_cast<size_t>(s.value)] != stage) continue;
     for (size_t copy = 0; copy < columns.size(); ++copy) {
       store(access, pointers_[static_cast<size_t>(s.access)], argument(s.value, values[copy], true), columns[copy],
             mask);

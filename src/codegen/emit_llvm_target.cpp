@@ -125,7 +125,6 @@ void compile_flat(llvm::Module& module, CpuCode& out) {
   module.setTargetTriple(machine->getTargetTriple().str());
   module.setDataLayout(machine->createDataLayout());
   optimise(module);
-  llvm::raw_string_ostream(out.llvm_ir) << module;
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager codegen;

@@ -2,6 +2,12 @@
 
 namespace deepjit {
 
+std::string need_float(const OpView& op) {
+  const DType t = compute_type(op.inputs[0].dtype);
+  if (t == DType::FLOAT32 || t == DType::FLOAT64) return "";
+  return op.op + " on " + std::string(dtype_name(op.inputs[0].dtype)) + " is not generated";
+}
+
 const ExpandRule* find_rule(const std::string& op) {
   static const RuleTable table = [] {
     RuleTable rules;

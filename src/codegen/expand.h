@@ -56,6 +56,9 @@ const ExpandRule* find_rule(const std::string& op);
 // Why the op cannot be part of a generated kernel; "" when it can.
 std::string why_not_expand(const OpView& op);
 
+// A condition that most rules share: input 0 computes in a floating-point type.
+std::string need_float(const OpView& op);
+
 // The families of rules, one a file.
 using RuleTable = std::map<std::string, ExpandRule>;
 void add_pointwise_rules(RuleTable& table);  // expand_pointwise.cpp

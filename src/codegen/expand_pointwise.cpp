@@ -128,12 +128,6 @@ std::string refuse_cast(const OpView& op) {
   return "";
 }
 
-std::string need_float(const OpView& op) {
-  const DType t = compute_type(op.inputs[0].dtype);
-  if (t == DType::FLOAT32 || t == DType::FLOAT64) return "";
-  return op.op + " on " + std::string(dtype_name(op.inputs[0].dtype)) + " is not generated";
-}
-
 // Arithmetic on narrow integers wraps at every step, which the 32-bit compute type does not.
 std::string need_number(const OpView& op) {
   const DType t = op.inputs[0].dtype;

@@ -15,12 +15,6 @@ Ref mean(Expansion& e, Ref x) { return op2(e, Opcode::DIV, sum(e, x), e.b.row_si
 Ref square(Expansion& e, Ref x) { return op2(e, Opcode::MUL, x, x); }
 Ref c(Expansion& e, double value) { return e.b.constant(value, e.b.type(e.in())); }
 
-std::string need_float(const OpView& op) {
-  const DType t = compute_type(op.inputs[0].dtype);
-  if (t == DType::FLOAT32 || t == DType::FLOAT64) return "";
-  return op.op + " on " + std::string(dtype_name(op.inputs[0].dtype)) + " is not generated";
-}
-
 std::string only_first_output(const OpView& op) {
   for (size_t i = 1; i < op.outputs.size(); ++i) {
     if (op.outputs[i].dtype != DType::UNDEFINED) return op.op + " with more than one output is not generated";

@@ -8,6 +8,8 @@ namespace deepjit {
 
 bool is_reduction(Opcode op) { return op >= Opcode::SUM; }
 
+bool is_transcendental(Opcode op) { return op >= Opcode::EXP && op <= Opcode::SIGMOID; }
+
 int arity(Opcode op) {
   if (op <= Opcode::LOAD) return 0;
   if (op < Opcode::ADD || is_reduction(op)) return 1;
@@ -29,7 +31,7 @@ std::vector<bool> KernelIr::per_element() const {
     const Inst& inst = insts[i];
     if (is_reduction(inst.op)) continue;
     if (inst.op == Opcode::LOAD) {
-      out[i] = !(accesses[static_cast<size_t>(inst.access)].strides.back() == Quantity{0, {}});
+      out[i] = accesses[static_cast<size_t>(inst.access)].moves_along_row();
     }
     for (int32_t arg : inst.args) {
       if (arg >= 0 && out[static_cast<size_t>(arg)]) out[i] = true;

@@ -45,6 +45,7 @@ struct Inst {
 };
 
 bool is_reduction(Opcode op);
+bool is_transcendental(Opcode op);  // the elementary functions: exp, log, erf, tanh, sigmoid
 int arity(Opcode op);
 std::string_view opcode_name(Opcode op);
 
@@ -55,6 +56,8 @@ struct Access {
   std::vector<Quantity> strides;
 
   bool operator==(const Access&) const = default;
+  bool moves(size_t axis) const { return !(strides[axis] == Quantity{0, {}}); }
+  bool moves_along_row() const { return moves(strides.size() - 1); }
 };
 
 struct Store {

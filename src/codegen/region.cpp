@@ -298,8 +298,7 @@ class RegionBuilder {
     }
     if (kernel.reduces && extents.size() > outer + 1) throw Refusal{"reduced axes that do not lie together in memory"};
     for (const Access& a : kernel.accesses) {
-      const Quantity& step = a.strides.back();
-      if (!(step == Quantity{0, {}}) && !(step == Quantity{1, {}})) {
+      if (a.moves_along_row() && !(a.strides.back() == Quantity{1, {}})) {
         throw Refusal{"an operand that is walked across its memory order"};
       }
     }

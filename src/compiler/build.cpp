@@ -164,21 +164,6 @@ class Build {
   BuildResult result_;
 };
 
-Dims parse_shape(const std::string& text) {
-  Dims dims;
-  size_t start = 0;
-  while (start <= text.size()) {
-    const size_t end = std::min(text.find('x', start), text.size());
-    const std::string word = text.substr(start, end - start);
-    if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != std::string::npos) {
-      throw Error(Code::ARGUMENT, "\"" + text + "\" is not a shape", "write it like 1x3x224x224");
-    }
-    dims.push_back(std::stoll(word));
-    start = end + 1;
-  }
-  return dims;
-}
-
 }  // namespace
 
 BuildResult build(std::span<const uint8_t> model, const BuildOptions& options) { return Build(options).run(model); }
@@ -207,6 +192,21 @@ void check_switchable(const std::string& name) {
   std::string list;
   for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
   throw Error(Code::ARGUMENT, "there is no pass \"" + name + "\" to switch off", "the passes are " + list);
+}
+
+Dims parse_shape(const std::string& text) {
+  Dims dims;
+  size_t start = 0;
+  while (start <= text.size()) {
+    const size_t end = std::min(text.find('x', start), text.size());
+    const std::string word = text.substr(start, end - start);
+    if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != std::string::npos) {
+      throw Error(Code::ARGUMENT, "\"" + text + "\" is not a shape", "write it like 1x3x224x224");
+    }
+    dims.push_back(std::stoll(word));
+    start = end + 1;
+  }
+  return dims;
 }
 
 void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges) {

@@ -67,6 +67,9 @@ std::vector<std::string> switchable_passes();
 // Throws Error(ARGUMENT), with the list, for a name that is none.
 void check_switchable(const std::string& name);
 
+// Parses "1x3x224x224". Throws Error(ARGUMENT).
+Dims parse_shape(const std::string& text);
+
 // Parses "x=1x3x224x224:8x3x224x224:32x3x224x224" (min:opt:max, or one shape for all three) into
 // `ranges`. Throws Error(ARGUMENT).
 void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges);

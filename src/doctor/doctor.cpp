@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/build.h"
 #include "doctor/checkup.h"
 #include "doctor/editor.h"
 #include "doctor/measure.h"
@@ -214,7 +215,7 @@ std::vector<std::map<std::string, Dims>> parse_traffic(const std::vector<std::st
       }
       const std::string name = word.substr(0, equals);
       if (traffic.back().count(name) != 0) traffic.emplace_back();
-      traffic.back()[name] = parse_shape_text(word.substr(equals + 1));
+      traffic.back()[name] = parse_shape(word.substr(equals + 1));
       start = end + 1;
     }
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "compiler/build.h"
 
 namespace deepjit::doctor {
 
@@ -28,7 +29,7 @@ std::map<std::string, Dims> shapes_from_text(const std::string& text) {
     if (colon == std::string::npos || colon == 0) bad("\"" + word + "\" is not NAME:SHAPE");
     std::string name = word.substr(0, colon);
     if (name.size() > 2 && (name.front() == '\'' || name.front() == '"')) name = name.substr(1, name.size() - 2);
-    shapes[name] = parse_shape_text(word.substr(colon + 1));
+    shapes[name] = parse_shape(word.substr(colon + 1));
     start = end + 1;
   }
   return shapes;
@@ -181,21 +182,6 @@ void parse_onnxruntime(const Json& json, OnnxRuntimeSettings& ort) {
 }
 
 }  // namespace
-
-Dims parse_shape_text(const std::string& text) {
-  Dims dims;
-  size_t start = 0;
-  while (start <= text.size()) {
-    const size_t end = std::min(text.find('x', start), text.size());
-    const std::string word = text.substr(start, end - start);
-    if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != std::string::npos) {
-      throw Error(Code::ARGUMENT, "\"" + text + "\" is not a shape", "write it like 1x3x224x224");
-    }
-    dims.push_back(std::stoll(word));
-    start = end + 1;
-  }
-  return dims;
-}
 
 void parse_settings(const std::string& text, Settings& settings) {
   const size_t first = text.find_first_not_of(" \t\r\n");

@@ -40,9 +40,6 @@ struct Settings {
   std::optional<OnnxRuntimeSettings> onnxruntime;
 };
 
-// "1x3x224x224". Throws Error(ARGUMENT).
-Dims parse_shape_text(const std::string& text);
-
 // Adds what `text` says: JSON when it starts with a brace, else a trtexec command line. Throws Error(ARGUMENT).
 void parse_settings(const std::string& text, Settings& settings);
 

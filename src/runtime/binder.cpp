@@ -140,6 +140,15 @@ bool Binder::evaluate_now(const Step& step, const std::vector<const BufferState*
   return true;
 }
 
+BoundStep& Binder::append(BoundStep::Kind kind, const Step& step) {
+  BoundStep& bound = binding_->steps.emplace_back();
+  bound.kind = kind;
+  bound.step = &step;
+  bound.inputs = step.inputs;
+  bound.outputs = step.outputs;
+  return bound;
+}
+
 void Binder::visit(const Step& step) {
   if (request_.visitor) request_.visitor(step, step_shape(step));
 }
@@ -179,13 +188,7 @@ void Binder::emit_control(const Step& step) {
     state.type.shape = Shape(std::move(dims));
   }
   if (exploring_) return;
-  BoundStep bound;
-  bound.kind = BoundStep::Kind::CONTROL;
-  bound.step = &step;
-  bound.inputs = step.inputs;
-  bound.outputs = step.outputs;
-  bound.control = std::make_unique<ControlState>();
-  binding_->steps.push_back(std::move(bound));
+  append(BoundStep::Kind::CONTROL, step).control = std::make_unique<ControlState>();
 }
 
 void Binder::walk_step(const Step& step) {
@@ -228,13 +231,7 @@ void Binder::walk_step(const Step& step) {
     alias_[static_cast<size_t>(step.outputs[0])] = step.inputs[0];
     return;
   }
-  BoundStep bound;
-  bound.kind = fixed ? BoundStep::Kind::KERNEL : BoundStep::Kind::DYNAMIC;
-  bound.objects = objects;
-  bound.step = &step;
-  bound.inputs = step.inputs;
-  bound.outputs = step.outputs;
-  binding_->steps.push_back(std::move(bound));
+  append(fixed ? BoundStep::Kind::KERNEL : BoundStep::Kind::DYNAMIC, step).objects = objects;
 }
 
 StepShape Binder::step_shape(const Step& step) const {

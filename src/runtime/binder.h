@@ -22,6 +22,7 @@ class Binder {
   void emit_control(const Step& step);
   void visit_blocks(const Step& step);
   void visit(const Step& step);
+  BoundStep& append(BoundStep::Kind kind, const Step& step);
   // Fused regions (binder_regions.cpp).
   void walk_region(const Step& step, bool inputs_fixed);
   bool runs_step_by_step(const Step& step, bool inputs_fixed) const;

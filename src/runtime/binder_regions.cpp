@@ -39,12 +39,7 @@ void Binder::walk_region(const Step& step, bool inputs_fixed) {
   }
   visit(step);
   if (exploring_ || all_empty) return;
-  BoundStep bound;
-  bound.kind = BoundStep::Kind::KERNEL;
-  bound.step = &step;
-  bound.inputs = step.inputs;
-  bound.outputs = step.outputs;
-  binding_->steps.push_back(std::move(bound));
+  append(BoundStep::Kind::KERNEL, step);
 }
 
 }  // namespace deepjit

@@ -9,6 +9,7 @@
 #include "ops/common.h"
 #include "ops/sequence/sequence.h"
 #include "runtime/engine.h"
+#include "runtime/exclusive.h"
 
 namespace deepjit {
 
@@ -33,22 +34,6 @@ class RunScope {
   int threads_;
   unsigned csr_;
   bool changed_ = false;
-};
-
-class Exclusive {
- public:
-  explicit Exclusive(std::atomic<bool>& flag) : flag_(flag) {
-    if (flag_.exchange(true)) {
-      throw Error(Code::CONCURRENT_USE, "a context is used by two threads at once",
-                  "create one context for each thread with create_context()");
-    }
-  }
-  ~Exclusive() { flag_ = false; }
-  Exclusive(const Exclusive&) = delete;
-  Exclusive& operator=(const Exclusive&) = delete;
-
- private:
-  std::atomic<bool>& flag_;
 };
 
 Tensor copy_of(const TensorView& view) {

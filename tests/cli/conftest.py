@@ -1,37 +1,16 @@
 """Tiny models and a way to run the program, for the tests of the command line."""
 
-import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from program import Result, deepjit_present, run_program  # noqa: F401
+
 sys.path.insert(0, str(Path(__file__).parent))
-from cli_models import ROOT, save  # noqa: E402
-
-PROGRAM = ROOT / "build" / "dev" / "cli" / "deepjit"
-TIMEOUT_S = 120
-
-
-@pytest.fixture(autouse=True, scope="session")
-def deepjit_present():
-    """Overrides the shared fixture: these tests need the program, not the Python module."""
-    if not PROGRAM.exists():
-        pytest.fail(f"{PROGRAM} is missing (build it with ./dev build)", pytrace=False)
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.out)
+from cli_models import save  # noqa: E402
 
 
 @pytest.fixture
@@ -43,10 +22,7 @@ def cli(tmp_path, monkeypatch):
     def call(*arguments, env: dict | None = None) -> Result:
         for name, value in (env or {}).items():
             monkeypatch.setenv(name, value)
-        done = subprocess.run(
-            [str(PROGRAM), *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S
-        )
-        return Result(done.returncode, done.stdout, done.stderr)
+        return run_program(tmp_path, *arguments)
 
     return call
 

@@ -1,38 +1,19 @@
 """doctor(...) runs the program's doctor on a model or a Net."""
 
-import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import onnx
 import pytest
 
+import program
+from program import deepjit_present  # noqa: F401
+
 sys.path.insert(0, str(Path(__file__).parent))
 from doctor_models import Net  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAM = ROOT / "build" / "dev" / "cli" / "deepjit"
-TIMEOUT_S = 120
 
-
-@pytest.fixture(autouse=True, scope="session")
-def deepjit_present():
-    """Overrides the shared fixture: these tests need the program, and most of them not the Python module."""
-    if not PROGRAM.exists():
-        pytest.fail(f"{PROGRAM} is missing (build it with ./dev build)", pytrace=False)
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.out)
-
+class Result(program.Result):
     @property
     def rules(self) -> list[str]:
         return [f["rule"] for f in self.json["findings"]]
@@ -43,10 +24,7 @@ def run(tmp_path):
     """run("doctor", "m.onnx", ...) in a fresh folder."""
 
     def call(*arguments) -> Result:
-        done = subprocess.run(
-            [str(PROGRAM), *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S
-        )
-        return Result(done.returncode, done.stdout, done.stderr)
+        return Result(*program.run_program(tmp_path, *arguments))
 
     return call
 

@@ -6,8 +6,9 @@ import models
 import onnx
 import pytest
 from clean import CLEAN, LOOKALIKES
-from conftest import ROOT
 from seeded import SEEDED
+
+from program import ROOT
 
 SEVERITY_CODES = {"note": 0, "warning": 1, "error": 3}
 

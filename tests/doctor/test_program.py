@@ -6,8 +6,9 @@ import re
 import clean
 import onnx
 import pytest
-from conftest import ROOT
 from seeded import SEEDED
+
+from program import ROOT
 
 
 def test_text_tells_what_where_why_and_what_to_do(doctor, run):

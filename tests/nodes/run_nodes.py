@@ -8,8 +8,6 @@ entry that passes is stale. Both make the exit code 1.
 
 import argparse
 import importlib.util
-import multiprocessing
-import signal
 import sys
 import time
 from collections import Counter
@@ -19,6 +17,7 @@ from typing import NamedTuple
 
 import onnx
 import worker
+from child_process import Child
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
@@ -37,18 +36,14 @@ class Outcome(NamedTuple):
     reason: str
 
 
-class Worker:
+class Worker(Child):
     """One child process that runs tests; replaced when it dies or hangs."""
 
     def __init__(self):
-        self.start()
+        super().__init__(worker.serve)
 
     def start(self):
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=worker.serve, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
+        super().start()
         self.test: Path | None = None
 
     def give(self, test: Path):
@@ -62,21 +57,14 @@ class Worker:
         try:
             return Outcome(*self.connection.recv())
         except (EOFError, ConnectionError):
-            self.process.join()
-            code = self.process.exitcode or 0
-            name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            name = self.cause_of_death()
             self.start()
             return Outcome("crashed", 0, name)
 
     def kill(self) -> Outcome:
-        self.process.kill()
-        self.process.join()
+        super().kill()
         self.start()
         return Outcome("crashed", 0, f"no answer after {TIMEOUT_S:.0f} s")
-
-    def close(self):
-        self.connection.send(None)
-        self.process.join(10)
 
 
 def progress(done: int, total: int, since: float):

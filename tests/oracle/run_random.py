@@ -7,8 +7,6 @@ Each finding is shrunk and saved as NAME.onnx with its feeds (build/random/); ex
 
 import argparse
 import importlib.util
-import multiprocessing
-import signal
 import sys
 import time
 from collections import Counter
@@ -19,6 +17,7 @@ import graph_coverage
 import numpy as np
 import onnx
 import shrink
+from child_process import Child
 from graph_random import generate
 from random_check import Finding, serve
 
@@ -27,18 +26,14 @@ TIMEOUT_S = 120.0  # for all builds of a graph, also where the machine has more 
 ORACLE_STAGES = ("generate", "oracles")
 
 
-class Worker:
+class Worker(Child):
     """One child process that checks cases; replaced when it dies or hangs."""
 
     def __init__(self):
-        self.start()
+        super().__init__(serve)
 
     def start(self):
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
+        super().start()
         self.job, self.stage = None, ""
 
     def give(self, what, only_op=None, variant=None):
@@ -55,13 +50,9 @@ class Worker:
                     return data
                 self.stage = data
         except (EOFError, ConnectionError):
-            self.process.join()
-            code = self.process.exitcode or 0
-            reason = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            return self.died(reason)
+            return self.died(self.cause_of_death())
         if time.monotonic() - self.since > TIMEOUT_S:
-            self.process.kill()
-            self.process.join()
+            self.kill()
             return self.died(f"no answer after {TIMEOUT_S:.0f} s")
         return None
 
@@ -78,12 +69,6 @@ class Worker:
         while (result := self.poll()) is None:
             wait([self.connection], timeout=0.5)
         return result[0]
-
-    def close(self):
-        self.connection.send(None)
-        self.process.join(10)
-        if self.process.is_alive():
-            self.process.kill()
 
 
 def same_kind(found: Finding, other: Finding) -> bool:

@@ -47,13 +47,13 @@ std::shared_ptr<const Executable> executable(const Tensor& code) {
   static std::map<std::string, std::weak_ptr<const Executable>> mapped;
   std::string bytes(code.as<char>(), static_cast<size_t>(code.bytes()));
   const std::lock_guard<std::mutex> lock(mutex);
-  std::weak_ptr<const Executable>& entry = mapped[bytes];
-  std::shared_ptr<const Executable> found = entry.lock();
-  if (found == nullptr) {
-    found = std::make_shared<const Executable>(bytes);
-    entry = found;
+  if (const auto entry = mapped.find(bytes); entry != mapped.end()) {
+    if (auto found = entry->second.lock()) return found;
   }
-  return found;
+  std::erase_if(mapped, [](const auto& entry) { return entry.second.expired(); });  // of engines that are gone
+  auto made = std::make_shared<const Executable>(bytes);
+  mapped.emplace(std::move(bytes), made);
+  return made;
 }
 
 const Tensor* packed_data(const Tactic& tactic, const char* format) {
@@ -69,7 +69,7 @@ constexpr int64_t kParallelWork = 200000;  // rough instructions below which one
 class LlvmKernel final : public Kernel {
  public:
   LlvmKernel(const StepShape& shape, std::shared_ptr<const Executable> code, const LaunchData& data)
-      : code_(std::move(code)), inputs_(shape.inputs.size()), reduces_(data.reduces) {
+      : code_(std::move(code)), inputs_(shape.inputs.size()) {
     function_ = reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(code_->at(data.entry)));
     operands_.resize(inputs_ + shape.outputs.size());
     for (const Quantity& q : data.params) params_.push_back(value(q, shape));
@@ -131,7 +131,6 @@ class LlvmKernel final : public Kernel {
   std::shared_ptr<const Executable> code_;
   Function function_ = nullptr;
   size_t inputs_;
-  bool reduces_;
   std::vector<void*> operands_;
   std::vector<int64_t> params_;
   int64_t rows_ = 1;

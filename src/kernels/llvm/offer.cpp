@@ -55,8 +55,7 @@ Region region_of(const StepShape& shape) {
 int64_t cost_of(const KernelIr& kernel) {
   int64_t cost = 0;
   for (const Inst& inst : kernel.insts) {
-    const bool transcendental = inst.op >= Opcode::EXP && inst.op <= Opcode::SIGMOID;
-    cost += inst.op == Opcode::CONST ? 0 : transcendental ? 20 : inst.op == Opcode::DIV ? 8 : 1;
+    cost += inst.op == Opcode::CONST ? 0 : is_transcendental(inst.op) ? 20 : inst.op == Opcode::DIV ? 8 : 1;
   }
   return cost;
 }
@@ -64,7 +63,6 @@ int64_t cost_of(const KernelIr& kernel) {
 struct Compiled {
   Tensor code;
   Tensor launch;
-  std::string isa;
 };
 
 // Equal kernels are compiled once a process.
@@ -87,7 +85,6 @@ const Compiled& compile(const KernelIr& kernel) {
   data.extents = kernel.extents;
   data.params = code.params;
   out.launch = write_launch_data(data);
-  out.isa = code.isa;
   const std::lock_guard<std::mutex> lock(mutex);
   return done.emplace(key, std::move(out)).first->second;
 }
