@@ -15,6 +15,11 @@
 
 namespace deepjit {
 
+namespace device {
+class Device;
+class Stream;
+}  // namespace device
+
 // A step at concrete shapes. Omitted operands have dtype UNDEFINED.
 struct StepShape {
   const Program* program = nullptr;  // the step's
@@ -24,13 +29,18 @@ struct StepShape {
   std::vector<const Tensor*> constants;  // per input: its constant data, or nullptr
   int threads = 1;
   std::vector<StepShape> body;  // of a region: the steps that it stands for
+  // For a GPU, else nullptr and none: where kernels launch (run side), and what to compile for (build side), such
+  // as 90.
+  device::Device* device = nullptr;
+  std::vector<int> architectures = {};
 };
 
 // Addresses for one launch, one per input and output of the step (nullptr for omitted ones).
 struct KernelArgs {
   void* const* inputs = nullptr;
   void* const* outputs = nullptr;
-  void* scratch = nullptr;  // scratch_bytes() bytes, 64-byte aligned
+  void* scratch = nullptr;           // scratch_bytes() bytes, 64-byte aligned
+  device::Stream* stream = nullptr;  // of a GPU: all addresses are the device's, and run() only launches
 };
 
 class Kernel {
@@ -64,6 +74,8 @@ class Offerer {
  public:
   virtual ~Offerer() = default;
   virtual std::string name() const = 0;
+  // The kind of device that its kernels run on: "cpu" or "cuda".
+  virtual std::string device() const { return "cpu"; }
   // Of the provider and its library: a choice measured with one version is not reused with another.
   virtual std::string version() const { return "1"; }
   virtual Offer offer(const StepShape& shape) const = 0;
@@ -80,8 +92,10 @@ const std::vector<const Offerer*>& offerers();
 const Launcher& reference_launcher();
 const Launcher& onednn_launcher();
 const Launcher& llvm_launcher();
+const Launcher& nvrtc_launcher();
 const Offerer& reference_offerer();
 const Offerer& onednn_offerer();
 const Offerer& llvm_offerer();
+const Offerer& nvrtc_offerer();
 
 }  // namespace deepjit

@@ -50,7 +50,8 @@ class Tuner {
       Step& step = program_.steps[static_cast<size_t>(task->step)];
       const StepShape shape = shape_of(*task);
       const std::vector<Tactic> offers = collect_offers(shape);
-      const std::string key = sha256_hex(fingerprint_text(program_, *task, options_.threads)).substr(0, 32);
+      const std::string key =
+          sha256_hex(fingerprint_text(program_, *task, options_.threads, options_.device)).substr(0, 32);
       auto it = chosen_.find(key);
       if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
       apply(step, shape, offers, it->second);
@@ -98,6 +99,7 @@ class Tuner {
   std::vector<Tactic> collect_offers(const StepShape& shape) const {
     std::vector<Tactic> all;
     for (const Offerer* offerer : offerers()) {
+      if (offerer->device() != options_.device) continue;
       Offer offer = offerer->offer(shape);
       for (Tactic& t : offer.tactics) all.push_back(std::move(t));
     }
@@ -149,7 +151,8 @@ class Tuner {
     // As the lockfile will give it back: a build from the lockfile then has the same bytes.
     choice = read_lock(write_lock({choice})).begin()->second;
     ++report_.measured;
-    if (options_.force_tactic.empty()) cache_.store(choice, fingerprint_text(program_, task, options_.threads));
+    if (options_.force_tactic.empty())
+      cache_.store(choice, fingerprint_text(program_, task, options_.threads, options_.device));
     return choice;
   }
 
@@ -306,7 +309,7 @@ std::string wiring(const Program& program, const Step& region) {
 
 }  // namespace
 
-std::string fingerprint_text(const Program& program, const TuneTask& task, int threads) {
+std::string fingerprint_text(const Program& program, const TuneTask& task, int threads, const std::string& device) {
   static const std::string cpu = cpu_model();
   const Step& step = program.steps[static_cast<size_t>(task.step)];
   std::string text = step.op;
@@ -325,7 +328,9 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, int t
   for (const TensorDesc& d : task.outputs) add(d);
   text += wiring(program, step);
   text += " threads=" + std::to_string(threads) + " cpu=" + cpu;
-  for (const Offerer* offerer : offerers()) text += " " + offerer->name() + "=" + offerer->version();
+  for (const Offerer* offerer : offerers()) {
+    if (offerer->device() == device) text += " " + offerer->name() + "=" + offerer->version();
+  }
   return text;
 }
 

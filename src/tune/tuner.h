@@ -27,6 +27,7 @@ struct TuneTask {
 };
 
 struct TuneOptions {
+  std::string device = "cpu";  // the kind: only its providers are asked
   int threads = 1;
   double budget_s = 0;       // 0: no limit. Steps not reached in time keep the reference
   std::string cache_dir;     // empty: no cache
@@ -60,7 +61,8 @@ struct TuneReport {
 TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options);
 
 // The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU, library versions.
-std::string fingerprint_text(const Program& program, const TuneTask& task, int threads);
+std::string fingerprint_text(const Program& program, const TuneTask& task, int threads,
+                             const std::string& device = "cpu");
 
 std::string write_lock(const std::vector<Choice>& choices);
 // Throws Error(ARGUMENT) with the line number for a line that is not understood.
