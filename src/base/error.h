@@ -50,6 +50,8 @@ namespace deepjit {
   X(701, DEVICE_LOST, "the device failed and cannot be used any more")            \
   X(702, DRIVER_MISMATCH, "the driver is too old or does not match")              \
   X(703, LIBRARY_MISSING, "a device library is not installed")                    \
+  X(704, DEVICE_MISSING, "the machine has no such device")                        \
+  X(705, NO_DEVICE_KERNEL, "the device has no kernel for a step of the model")    \
   X(801, CONCURRENT_USE, "a context is used by two threads at once")              \
   X(802, AFTER_FORK, "a context is used in a forked child")                       \
   X(803, STATE, "a call is not allowed in this state")                            \
