@@ -1,0 +1,60 @@
+#include "kernels/launch_words.h"
+
+namespace deepjit {
+
+namespace {
+constexpr int64_t kMostItems = 4096;
+}
+
+void write_quantities(std::vector<int64_t>& words, const std::vector<Quantity>& list) {
+  words.push_back(static_cast<int64_t>(list.size()));
+  for (const Quantity& q : list) {
+    words.push_back(q.factor);
+    words.push_back(static_cast<int64_t>(q.dims.size()));
+    for (const Quantity::Factor& f : q.dims) words.push_back(f.operand * 256 + f.axis);
+  }
+}
+
+void write_text(std::vector<int64_t>& words, const std::string& text) {
+  words.push_back(static_cast<int64_t>(text.size()));
+  for (const char c : text) words.push_back(static_cast<unsigned char>(c));
+}
+
+LaunchWords::LaunchWords(const Tensor& tensor) {
+  if (tensor.dtype() == DType::INT64) words_ = tensor.to_i64();
+}
+
+int64_t LaunchWords::next() {
+  if (at_ == words_.size()) throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is too short");
+  return words_[at_++];
+}
+
+int64_t LaunchWords::next(int64_t least, int64_t most) {
+  const int64_t word = next();
+  if (word < least || word > most) {
+    throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged");
+  }
+  return word;
+}
+
+std::string LaunchWords::text() {
+  std::string out(static_cast<size_t>(next(0, kMostItems)), ' ');
+  for (char& c : out) c = static_cast<char>(next(1, 127));
+  return out;
+}
+
+std::vector<Quantity> LaunchWords::quantities() {
+  std::vector<Quantity> out(static_cast<size_t>(next(0, kMostItems)));
+  for (Quantity& q : out) {
+    q.factor = next();
+    const int64_t dims = next(0, kMostItems);
+    for (int64_t k = 0; k < dims; ++k) {
+      const int64_t packed = next();
+      if (packed < 0 || packed >= 256 * 256) throw Error(Code::ENGINE_RANGE, "a kernel size names no dim");
+      q.dims.push_back({static_cast<int16_t>(packed / 256), static_cast<int16_t>(packed % 256)});
+    }
+  }
+  return out;
+}
+
+}  // namespace deepjit

@@ -1,0 +1,30 @@
+// Launch data of generated kernels as 64-bit words: how they are stored in an engine beside the code.
+#pragma once
+
+#include <vector>
+
+#include "base/tensor.h"
+#include "program/quantity.h"
+
+namespace deepjit {
+
+void write_quantities(std::vector<int64_t>& words, const std::vector<Quantity>& list);
+
+// Reads words one after another. Throws Error(ENGINE_RANGE) where they end too early or make no sense.
+class LaunchWords {
+ public:
+  explicit LaunchWords(const Tensor& tensor);
+  int64_t next();
+  // A word that must lie in [least, most].
+  int64_t next(int64_t least, int64_t most);
+  std::string text();
+  std::vector<Quantity> quantities();
+
+ private:
+  std::vector<int64_t> words_;
+  size_t at_ = 0;
+};
+
+void write_text(std::vector<int64_t>& words, const std::string& text);
+
+}  // namespace deepjit
