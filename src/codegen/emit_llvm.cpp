@@ -161,16 +161,19 @@ CpuCode emit_cpu_code(const KernelIr& kernel) {
   return out;
 }
 
-std::string why_not_emit(const KernelIr& kernel) {
+Refusal why_not_emit(const KernelIr& kernel) {
   for (const Inst& inst : kernel.insts) {
     if (is_transcendental(inst.op) && inst.type != DType::FLOAT32) {
-      return std::string(opcode_name(inst.op)) + " of " + std::string(dtype_name(inst.type)) + " is not generated";
+      return {Why::TYPE_NOT_GENERATED,
+              std::string(opcode_name(inst.op)) + " of " + std::string(dtype_name(inst.type)) + " is not generated"};
     }
   }
   for (const Access& access : kernel.accesses) {
-    if (access.dtype == DType::FLOAT16 && cpu_isa() == "x86-64") return "this CPU does not convert float16";
+    if (access.dtype == DType::FLOAT16 && cpu_isa() == "x86-64") {
+      return {Why::DEVICE_LIMIT, "this CPU does not convert float16"};
+    }
   }
-  return "";
+  return {};
 }
 
 std::string cpu_emitter_version() { return std::string("1,llvm ") + LLVM_VERSION_STRING; }

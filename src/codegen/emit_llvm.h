@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "codegen/kernel_ir.h"
+#include "codegen/refusal.h"
 
 namespace deepjit {
 
@@ -28,8 +29,8 @@ struct CpuCode {
 // Throws Error(INTERNAL) when LLVM cannot make code; `kernel` must be one that why_not_emit() accepts.
 CpuCode emit_cpu_code(const KernelIr& kernel);
 
-// Why there is no CPU code for the kernel; "" when there is.
-std::string why_not_emit(const KernelIr& kernel);
+// Why there is no CPU code for the kernel; empty when there is.
+Refusal why_not_emit(const KernelIr& kernel);
 
 // Of LLVM and of this emitter: part of cache keys.
 std::string cpu_emitter_version();

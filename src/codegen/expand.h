@@ -13,6 +13,7 @@
 #include "base/attributes.h"
 #include "base/dim.h"
 #include "codegen/ir_builder.h"
+#include "codegen/refusal.h"
 
 namespace deepjit {
 
@@ -46,18 +47,21 @@ struct ExpandRule {
   bool drops_row = false;  // the result has no (or size 1) reduced dims; otherwise it is as large as input 0
   // The output dim where input i's first dim lies; null: operands broadcast from the right.
   std::function<int(const OpView&, size_t input)> first_dim;
-  // A further condition: why this node cannot be expanded, or "".
-  std::function<std::string(const OpView&)> refuse;
+  // A further condition: why this node cannot be expanded, if so.
+  std::function<Refusal(const OpView&)> refuse;
 };
 
 // The rule of an op, or nullptr.
 const ExpandRule* find_rule(const std::string& op);
 
-// Why the op cannot be part of a generated kernel; "" when it can.
-std::string why_not_expand(const OpView& op);
+// Why the op cannot be part of a generated kernel; empty when it can.
+Refusal why_not_expand(const OpView& op);
+
+// That the op is not generated "on" or "to" a type.
+Refusal refuse_type(const OpView& op, const char* preposition, DType type);
 
 // A condition that most rules share: input 0 computes in a floating-point type.
-std::string need_float(const OpView& op);
+Refusal need_float(const OpView& op);
 
 // The families of rules, one a file.
 using RuleTable = std::map<std::string, ExpandRule>;

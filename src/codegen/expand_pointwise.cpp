@@ -121,40 +121,43 @@ bool is_narrow_integer(DType t) {
   return t == DType::INT8 || t == DType::UINT8 || t == DType::INT16 || t == DType::UINT16;
 }
 
-std::string refuse_cast(const OpView& op) {
+Refusal refuse_cast(const OpView& op) {
   const DType from = op.inputs[0].dtype;
   const DType to = op.outputs[0].dtype;
-  if (is_narrow_integer(to) && from != to) return "a Cast to " + std::string(dtype_name(to)) + " wraps";
-  return "";
+  if (is_narrow_integer(to) && from != to) {
+    return {Why::TYPE_NOT_GENERATED, "a Cast to " + std::string(dtype_name(to)) + " wraps", "cast to int32 instead"};
+  }
+  return {};
 }
 
 // Arithmetic on narrow integers wraps at every step, which the 32-bit compute type does not.
-std::string need_number(const OpView& op) {
+Refusal need_number(const OpView& op) {
   const DType t = op.inputs[0].dtype;
-  if (t == DType::INT32 || t == DType::INT64) return "";
+  if (t == DType::INT32 || t == DType::INT64) return {};
   return need_float(op);
 }
 
-std::string need_comparable(const OpView& op) {
+Refusal need_comparable(const OpView& op) {
   if (op.inputs[0].dtype == DType::BOOL && op.op != "Equal") return need_float(op);
-  return "";
+  return {};
 }
 
-std::string refuse_pow(const OpView& op) {
-  if (std::string why = need_float(op); !why.empty()) return why;
-  return plain_exponent(op) ? "" : "Pow is generated only for the exponents -2, -1, 1, 2, 3 and 4";
+Refusal refuse_pow(const OpView& op) {
+  if (Refusal why = need_float(op); !why.empty()) return why;
+  if (plain_exponent(op)) return {};
+  return {Why::EXPONENT, "Pow is generated only for the constant exponents -2, -1, 1, 2, 3 and 4"};
 }
 
 }  // namespace
 
 void add_pointwise_rules(RuleTable& table) {
-  auto rule = [&](const char* op, std::string (*refuse)(const OpView&), Formula formula) {
+  auto rule = [&](const char* op, Refusal (*refuse)(const OpView&), Formula formula) {
     table[op] = {std::move(formula), nullptr, false, nullptr, refuse};
   };
-  auto unary = [&](const char* op, Opcode code, std::string (*refuse)(const OpView&) = need_float) {
+  auto unary = [&](const char* op, Opcode code, Refusal (*refuse)(const OpView&) = need_float) {
     rule(op, refuse, [code](Expansion& e) { return e.b.unary(code, e.in()); });
   };
-  auto binary = [&](const char* op, Opcode code, std::string (*refuse)(const OpView&) = need_number) {
+  auto binary = [&](const char* op, Opcode code, Refusal (*refuse)(const OpView&) = need_number) {
     rule(op, refuse, [code](Expansion& e) { return e.b.binary(code, e.in(0), e.in(1)); });
   };
   unary("Neg", Opcode::NEG, need_number);

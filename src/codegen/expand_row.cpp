@@ -15,9 +15,11 @@ Ref mean(Expansion& e, Ref x) { return op2(e, Opcode::DIV, sum(e, x), e.b.row_si
 Ref square(Expansion& e, Ref x) { return op2(e, Opcode::MUL, x, x); }
 Ref c(Expansion& e, double value) { return e.b.constant(value, e.b.type(e.in())); }
 
-std::string only_first_output(const OpView& op) {
+Refusal only_first_output(const OpView& op) {
   for (size_t i = 1; i < op.outputs.size(); ++i) {
-    if (op.outputs[i].dtype != DType::UNDEFINED) return op.op + " with more than one output is not generated";
+    if (op.outputs[i].dtype != DType::UNDEFINED) {
+      return {Why::SEVERAL_OUTPUTS, op.op + " with more than one output is not generated"};
+    }
   }
   return need_float(op);
 }
@@ -41,10 +43,13 @@ std::vector<int> reduce_axes(const OpView& op) {
   return axes;
 }
 
-std::string refuse_reduce(const OpView& op) {
-  if (std::string why = need_float(op); !why.empty()) return why;
-  if (op.has(1) && op.constants[1] == nullptr) return "the axes of " + op.op + " are not constant";
-  return reduce_axes(op).empty() ? op.op + " reduces nothing" : "";
+Refusal refuse_reduce(const OpView& op) {
+  if (Refusal why = need_float(op); !why.empty()) return why;
+  if (op.has(1) && op.constants[1] == nullptr) {
+    return {Why::AXES_NOT_CONSTANT, "the axes of " + op.op + " are not constant"};
+  }
+  if (reduce_axes(op).empty()) return {Why::NOTHING_REDUCED, op.op + " reduces nothing"};
+  return {};
 }
 
 std::vector<int> softmax_axes(const OpView& op) { return {normalize_axis(op.attrs->get_int("axis", -1), rank_of(op))}; }
@@ -72,8 +77,8 @@ Ref normalize(Expansion& e, bool centred) {
 
 std::vector<int> spatial_axes(const OpView& op) { return dims_from(2, rank_of(op)); }
 
-std::string refuse_spatial(const OpView& op) {
-  if (rank_of(op) < 3) return op.op + " without spatial dims is not generated";
+Refusal refuse_spatial(const OpView& op) {
+  if (rank_of(op) < 3) return {Why::NOTHING_REDUCED, op.op + " without spatial dims is not generated"};
   return only_first_output(op);
 }
 

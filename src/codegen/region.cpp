@@ -9,11 +9,6 @@ namespace deepjit {
 
 namespace {
 
-// Why the region cannot be one kernel.
-struct Refusal {
-  std::string reason;
-};
-
 bool is_one(const Dim& d) { return d == 1; }
 
 // One place where a value's dims meet the box: a value made inside, or one use of a value from outside.
@@ -64,7 +59,10 @@ class RegionBuilder {
     if (a < 0 || b < 0) return;
     const Dim& x = extents_[static_cast<size_t>(a)];
     const Dim& y = extents_[static_cast<size_t>(b)];
-    if (!(x == y)) throw Refusal{op + ": cannot tell that " + x.to_string() + " equals " + y.to_string()};
+    if (!(x == y)) {
+      throw Refusal{
+          Why::DIMS_NOT_EQUAL, op + ": cannot tell that " + x.to_string() + " equals " + y.to_string(), "", {x, y}};
+    }
     parents_[static_cast<size_t>(find(a))] = find(b);
   }
 
@@ -108,7 +106,7 @@ class RegionBuilder {
     const std::vector<int> out_dims = places_[static_cast<size_t>(out)].dims;
     const int first = rule.first_dim != nullptr ? rule.first_dim(op.view, i)
                                                 : static_cast<int>(out_dims.size()) - static_cast<int>(in_dims.size());
-    if (first < 0) throw Refusal{op.view.op + ": an operand has more dims than the result"};
+    if (first < 0) throw Refusal{Why::RANK_ABOVE_RESULT, op.view.op + ": an operand has more dims than the result"};
     for (size_t d = 0; d < in_dims.size(); ++d) unify(in_dims[d], out_dims[static_cast<size_t>(first) + d], op.view.op);
   }
 
@@ -153,7 +151,9 @@ class RegionBuilder {
     std::vector<int> to;
     std::copy_if(in_dims.begin(), in_dims.end(), std::back_inserter(from), [](int v) { return v >= 0; });
     std::copy_if(out_dims.begin(), out_dims.end(), std::back_inserter(to), [](int v) { return v >= 0; });
-    if (from.size() != to.size()) throw Refusal{op.view.op + " merges or splits dims"};
+    if (from.size() != to.size())
+      throw Refusal{Why::DIMS_REGROUPED, op.view.op + " merges or splits dims: " + shape(op.inputs[0]).to_string() +
+                                             " to " + shape(op.output).to_string()};
     for (size_t d = 0; d < from.size(); ++d) unify(from[d], to[d], op.view.op);
   }
 
@@ -172,30 +172,36 @@ class RegionBuilder {
     for (size_t i = 0; i < reductions_.size(); ++i) {
       std::set<int> roots;
       for (int v : reductions_[i]) roots.insert(find(v));
-      if (i > 0 && roots != reduced) throw Refusal{"reductions over different axes"};
+      if (i > 0 && roots != reduced) throw Refusal{Why::REDUCTIONS_DIFFER, "reductions over different axes"};
       reduced = roots;
     }
     const Place* widest = nullptr;
     for (const Place& place : places_) {
       const std::vector<int> own = classes(place);
-      if (std::set<int>(own.begin(), own.end()).size() != own.size()) throw Refusal{"an operand walks one axis twice"};
+      if (std::set<int>(own.begin(), own.end()).size() != own.size())
+        throw Refusal{Why::AXIS_TWICE, "an operand walks one axis twice"};
       if (widest == nullptr || own.size() > classes(*widest).size()) widest = &place;
     }
     axes_ = classes(*widest);
     const size_t outer = axes_.size() - reduced.size();
     for (size_t i = 0; i < axes_.size(); ++i) {
-      if ((reduced.count(axes_[i]) != 0) != (i >= outer)) throw Refusal{"a reduction that is not over the last axes"};
+      if ((reduced.count(axes_[i]) != 0) != (i >= outer))
+        throw Refusal{Why::REDUCTION_NOT_LAST, "a reduction that is not over the last axes"};
     }
     row_axes_ = reduced.size();
     for (const Place& place : places_) {
       for (int c : classes(place)) {
-        if (std::count(axes_.begin(), axes_.end(), c) == 0) throw Refusal{"values that share no common box"};
+        if (std::count(axes_.begin(), axes_.end(), c) == 0)
+          throw Refusal{Why::NO_COMMON_BOX, "values that share no common box: " + shape(widest->value).to_string() +
+                                                " and " + shape(place.value).to_string()};
       }
     }
     for (int value : region_.outputs) {
       const std::vector<int> own = classes(places_[static_cast<size_t>(made_[static_cast<size_t>(value)])]);
       for (size_t i = 0; i < outer; ++i) {
-        if (std::count(own.begin(), own.end(), axes_[i]) == 0) throw Refusal{"an output smaller than the other values"};
+        if (std::count(own.begin(), own.end(), axes_[i]) == 0)
+          throw Refusal{Why::SMALLER_OUTPUT, "an output smaller than the other values: " + shape(value).to_string() +
+                                                 " and " + shape(widest->value).to_string()};
       }
     }
     name_axes();
@@ -223,7 +229,7 @@ class RegionBuilder {
     const Dim& d = extents_[static_cast<size_t>(root)];
     if (d.is_const()) return {d.value(), {}};
     const auto name = names_.find(root);
-    if (name == names_.end()) throw Refusal{"no operand tells the size " + d.to_string()};
+    if (name == names_.end()) throw Refusal{Why::SIZE_UNTOLD, "no operand tells the size " + d.to_string(), "", {d}};
     return {1, {name->second}};
   }
 
@@ -296,10 +302,11 @@ class RegionBuilder {
       for (Access& a : kernel.accesses) a.strides.erase(a.strides.begin() + at);
       if (i <= outer) --outer;
     }
-    if (kernel.reduces && extents.size() > outer + 1) throw Refusal{"reduced axes that do not lie together in memory"};
+    if (kernel.reduces && extents.size() > outer + 1)
+      throw Refusal{Why::ROW_NOT_DENSE, "reduced axes that do not lie together in memory"};
     for (const Access& a : kernel.accesses) {
       if (a.moves_along_row() && !(a.strides.back() == Quantity{1, {}})) {
-        throw Refusal{"an operand that is walked across its memory order"};
+        throw Refusal{Why::ACROSS_MEMORY, "an operand that is walked across its memory order"};
       }
     }
   }
@@ -327,22 +334,24 @@ bool is_view_op(const std::string& op) {
          op == "Expand";
 }
 
-std::string why_not_fusable(const OpView& op) {
+Refusal why_not_fusable(const OpView& op) {
   if (!is_view_op(op.op)) return why_not_expand(op);
   if (compute_type(op.inputs[0].dtype) == DType::UNDEFINED) {
-    return op.op + " of " + std::string(dtype_name(op.inputs[0].dtype)) + " is not generated";
+    return refuse_type(op, " of ", op.inputs[0].dtype);
   }
-  if (!op.inputs[0].shape.ranked() || !op.outputs[0].shape.ranked()) return "the rank of an operand is not known";
-  return "";
+  if (!op.inputs[0].shape.ranked() || !op.outputs[0].shape.ranked()) {
+    return {Why::UNKNOWN_RANK, "the rank of an operand of " + op.op + " is not known"};
+  }
+  return {};
 }
 
 RegionKernel build_kernel(const Region& region) {
   RegionKernel out;
   for (bool shared : {true, false}) {
     try {
-      return {RegionBuilder(region, shared).run(), ""};
+      return {RegionBuilder(region, shared).run(), {}};
     } catch (const Refusal& refusal) {
-      if (out.reason.empty()) out.reason = refusal.reason;
+      if (out.refusal.empty()) out.refusal = refusal;
     }
   }
   return out;

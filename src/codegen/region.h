@@ -3,7 +3,7 @@
 // Every dim of every value in the region is a variable; each op says which of them are the same axis (union-find).
 // The resulting classes are the axes of the kernel's box, the reduced ones last. Two dims are taken for equal
 // only when their symbolic expressions are, so the kernel holds for every shape. Where a region cannot be one
-// kernel, `reason` says why in words for the why-ledger.
+// kernel, `refusal` says why.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct Region {
 
 struct RegionKernel {
   std::optional<KernelIr> kernel;
-  std::string reason;  // when there is none
+  Refusal refusal;  // when there is none
 };
 
 RegionKernel build_kernel(const Region& region);
@@ -39,7 +39,7 @@ RegionKernel build_kernel(const Region& region);
 // drop dims of size 1, Expand.
 bool is_view_op(const std::string& op);
 
-// Why the op cannot stand in any region; "" when it can.
-std::string why_not_fusable(const OpView& op);
+// Why the op cannot stand in any region; empty when it can.
+Refusal why_not_fusable(const OpView& op);
 
 }  // namespace deepjit

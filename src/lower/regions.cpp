@@ -38,12 +38,13 @@ bool is_shape_arithmetic(const Node& node) {
 // A view that costs nothing as a step of its own.
 bool is_alias(const std::string& op) { return is_view_op(op) && op != "Transpose" && op != "Expand"; }
 
-std::string why_alone(const Node& node) {
-  if (!node.bodies.empty()) return node.op + " is control flow";
-  if (node.output() == nullptr) return node.op + " has no first output";
+Refusal why_alone(const Node& node) {
+  if (!node.bodies.empty()) return {Why::CONTROL_FLOW, node.op + " is control flow"};
+  if (node.output() == nullptr) return {Why::SEVERAL_OUTPUTS, node.op + " is read only by a later output"};
   const OpView view = view_of(node);
-  if (std::string why = why_not_fusable(view); !why.empty()) return why;
-  return is_shape_arithmetic(node) ? "shape arithmetic" : "";
+  if (Refusal why = why_not_fusable(view); !why.empty()) return why;
+  if (is_shape_arithmetic(node)) return {Why::SHAPE_ARITHMETIC, node.op + " computes sizes"};
+  return {};
 }
 
 // The region of a set of nodes, in codegen's terms.
@@ -137,19 +138,21 @@ class Planner {
       std::vector<size_t> merged = members_[unit];
       merged.insert(merged.end(), members_[unit_[i]].begin(), members_[unit_[i]].end());
       std::sort(merged.begin(), merged.end());
-      const std::string why = why_not_one(merged);
+      Refusal why = why_not_one(merged);
       if (why.empty()) {
         merge(unit, unit_[i], std::move(merged));
       } else {
-        refused_[{unit, i}] = why;
+        refused_[{unit, i}] = std::move(why);
       }
     }
   }
 
-  std::string why_not_one(const std::vector<size_t>& members) const {
-    if (members.size() > kMostNodes) return "the kernel would be too large";
-    if (runs_through_others(members)) return "another step must run in between";
-    return build_kernel(RegionMaker(nodes_of(members)).region()).reason;
+  Refusal why_not_one(const std::vector<size_t>& members) const {
+    if (members.size() > kMostNodes) {
+      return {Why::REGION_TOO_LARGE, "the kernel would have more than " + std::to_string(kMostNodes) + " operators"};
+    }
+    if (runs_through_others(members)) return {Why::STEP_BETWEEN, "another step must run in between"};
+    return build_kernel(RegionMaker(nodes_of(members)).region()).refusal;
   }
 
   std::vector<const Node*> nodes_of(const std::vector<size_t>& members) const {
@@ -203,7 +206,7 @@ class Planner {
           if (members_[unit].size() < 2 || !is_alias(nodes_[m]->op) || !at_edge(m, unit)) continue;
           std::vector<size_t> rest = members_[unit];
           rest.erase(std::find(rest.begin(), rest.end(), m));
-          if (runs_through_others(rest) || !build_kernel(RegionMaker(nodes_of(rest)).region()).reason.empty()) continue;
+          if (runs_through_others(rest) || !build_kernel(RegionMaker(nodes_of(rest)).region()).kernel) continue;
           members_[unit] = std::move(rest);
           members_.push_back({m});
           unit_[m] = members_.size() - 1;
@@ -234,7 +237,7 @@ class Planner {
     }
   }
 
-  std::string why_boundary(size_t producer, size_t consumer) const {
+  Refusal why_boundary(size_t producer, size_t consumer) const {
     if (!alone_[producer].empty()) return alone_[producer];
     if (!alone_[consumer].empty()) return alone_[consumer];
     for (const auto& [key, why] : refused_) {
@@ -242,7 +245,8 @@ class Planner {
     }
     const auto it =
         std::find_if(refused_.begin(), refused_.end(), [&](const auto& r) { return r.first.second == consumer; });
-    return it != refused_.end() ? it->second : "its other operands decide the region of the consumer";
+    if (it != refused_.end()) return it->second;
+    return {Why::STEP_BETWEEN, "its other operands decide the region of the consumer"};
   }
 
   size_t unit_of_first(size_t unit) const { return members_[unit].empty() ? unit : unit_[members_[unit].front()]; }
@@ -273,7 +277,7 @@ class Planner {
       out.nodes = nodes_of(members_[unit]);
       out.fused = alone_[members_[unit].front()].empty() && !(out.nodes.size() == 1 && is_view_op(out.nodes[0]->op));
       if (out.fused && out.nodes.size() == 1) {
-        out.fused = build_kernel(RegionMaker(out.nodes).region()).reason.empty();
+        out.fused = build_kernel(RegionMaker(out.nodes).region()).kernel.has_value();
       }
       plan_.units.push_back(std::move(out));
       for (size_t next : after[unit]) {
@@ -286,10 +290,10 @@ class Planner {
   const Graph& graph_;
   std::vector<const Node*> nodes_;
   std::map<const Node*, size_t> position_;
-  std::vector<size_t> unit_;                                  // of each node
-  std::vector<std::vector<size_t>> members_;                  // of each unit, in order
-  std::vector<std::string> alone_;                            // why a node is in no region, or ""
-  std::map<std::pair<size_t, size_t>, std::string> refused_;  // (unit, node) -> reason
+  std::vector<size_t> unit_;                              // of each node
+  std::vector<std::vector<size_t>> members_;              // of each unit, in order
+  std::vector<Refusal> alone_;                            // why a node is in no region
+  std::map<std::pair<size_t, size_t>, Refusal> refused_;  // (unit, node)
   RegionPlan plan_;
 };
 

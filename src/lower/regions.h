@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/refusal.h"
 #include "graph/graph.h"
 
 namespace deepjit {
@@ -15,7 +16,7 @@ namespace deepjit {
 struct Boundary {
   const Value* value = nullptr;
   const Node* consumer = nullptr;
-  std::string reason;
+  Refusal why;
 };
 
 struct RegionPlan {

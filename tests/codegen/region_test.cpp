@@ -54,7 +54,7 @@ TEST(Region, EqualShapesCollapseToOneAxis) {
   const int x = r.input({N, C, H, W});
   const int y = r.op("Relu", {x}, {N, C, H, W});
   const RegionKernel built = r.build({r.op("Exp", {y}, {N, C, H, W})});
-  ASSERT_TRUE(built.kernel) << built.reason;
+  ASSERT_TRUE(built.kernel) << built.refusal.reason;
   EXPECT_EQ(built.kernel->rank(), 1u);
   EXPECT_EQ(built.kernel->extents[0].dims.size(), 4u);
   EXPECT_FALSE(built.kernel->reduces);
@@ -65,7 +65,7 @@ TEST(Region, ABiasPerChannelKeepsThreeAxes) {
   const int x = r.input({N, C, H, W});
   const int bias = r.input({C, 1, 1});
   const RegionKernel built = r.build({r.op("Add", {x, bias}, {N, C, H, W})});
-  ASSERT_TRUE(built.kernel) << built.reason;
+  ASSERT_TRUE(built.kernel) << built.refusal.reason;
   EXPECT_EQ(built.kernel->rank(), 3u);  // N, C and H*W
 }
 
@@ -74,7 +74,7 @@ TEST(Region, AScalarNeedsNoAxis) {
   const int x = r.input({N, 7});
   const int s = r.input({});
   const RegionKernel built = r.build({r.op("Mul", {x, s}, {N, 7})});
-  ASSERT_TRUE(built.kernel) << built.reason;
+  ASSERT_TRUE(built.kernel) << built.refusal.reason;
   EXPECT_EQ(built.kernel->rank(), 1u);
 }
 
@@ -87,7 +87,7 @@ TEST(Region, ANormAndItsNeighboursAreOneKernel) {
   axis.set("axis", int64_t{-1});
   const int n = r.op("LayerNormalization", {y, scale}, {N, H, 64}, axis);
   const RegionKernel built = r.build({r.op("Add", {n, x}, {N, H, 64})});
-  ASSERT_TRUE(built.kernel) << built.reason;
+  ASSERT_TRUE(built.kernel) << built.refusal.reason;
   EXPECT_TRUE(built.kernel->reduces);
   EXPECT_EQ(built.kernel->rank(), 2u);
   const std::vector<int> stages = built.kernel->stages();
@@ -100,7 +100,7 @@ TEST(Region, UnprovenBroadcastIsRefusedWithBothDims) {
   const int y = r.input({N, W});
   const RegionKernel built = r.build({r.op("Add", {x, y}, {N, H})});
   EXPECT_FALSE(built.kernel);
-  EXPECT_NE(built.reason.find("W equals H"), std::string::npos) << built.reason;
+  EXPECT_NE(built.refusal.reason.find("W equals H"), std::string::npos) << built.refusal.reason;
 }
 
 TEST(Region, SoftmaxOverAnInnerAxisIsRefused) {
@@ -110,7 +110,7 @@ TEST(Region, SoftmaxOverAnInnerAxisIsRefused) {
   axis.set("axis", int64_t{1});
   const RegionKernel built = r.build({r.op("Softmax", {x}, {N, C, W}, axis)});
   EXPECT_FALSE(built.kernel);
-  EXPECT_NE(built.reason.find("not over the last axes"), std::string::npos) << built.reason;
+  EXPECT_NE(built.refusal.reason.find("not over the last axes"), std::string::npos) << built.refusal.reason;
 }
 
 TEST(Region, OuterTransposesAreStrides) {
@@ -120,7 +120,7 @@ TEST(Region, OuterTransposesAreStrides) {
   perm.set("perm", std::vector<int64_t>{1, 0, 2});
   const int t = r.op("Transpose", {x}, {C, N, W}, perm);
   const RegionKernel built = r.build({r.op("Exp", {t}, {C, N, W})});
-  ASSERT_TRUE(built.kernel) << built.reason;
+  ASSERT_TRUE(built.kernel) << built.refusal.reason;
   EXPECT_EQ(built.kernel->rank(), 3u);
 }
 
@@ -132,7 +132,7 @@ TEST(Region, InnerTransposesAreRefused) {
   const int t = r.op("Transpose", {x}, {W, C}, perm);
   const RegionKernel built = r.build({r.op("Exp", {t}, {W, C})});
   EXPECT_FALSE(built.kernel);
-  EXPECT_NE(built.reason.find("across its memory order"), std::string::npos) << built.reason;
+  EXPECT_NE(built.refusal.reason.find("across its memory order"), std::string::npos) << built.refusal.reason;
 }
 
 TEST(Region, ReductionsOverDifferentAxesAreRefused) {
@@ -144,7 +144,7 @@ TEST(Region, ReductionsOverDifferentAxesAreRefused) {
   const int y = r.op("LayerNormalization", {x}, {N, C, W}, last);
   const RegionKernel built = r.build({r.op("LayerNormalization", {y}, {N, C, W}, both)});
   EXPECT_FALSE(built.kernel);
-  EXPECT_NE(built.reason.find("different axes"), std::string::npos) << built.reason;
+  EXPECT_NE(built.refusal.reason.find("different axes"), std::string::npos) << built.refusal.reason;
 }
 
 // An operand that the kernel does not read still has a number: kernels that differ only there are two kernels.
@@ -164,7 +164,7 @@ TEST(Region, EqualWorkIsDoneOnce) {
   const int a = r.op("Exp", {x}, {N});
   const int b = r.op("Exp", {x}, {N});
   const RegionKernel built = r.build({r.op("Add", {a, b}, {N})});
-  ASSERT_TRUE(built.kernel) << built.reason;
+  ASSERT_TRUE(built.kernel) << built.refusal.reason;
   const auto& insts = built.kernel->insts;
   EXPECT_EQ(std::count_if(insts.begin(), insts.end(), [](const Inst& i) { return i.op == Opcode::EXP; }), 1);
 }

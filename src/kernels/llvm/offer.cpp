@@ -101,7 +101,7 @@ class LlvmOfferer final : public Offerer {
       return out;
     }
     const RegionKernel built = build_kernel(region_of(shape));
-    out.reason = built.kernel ? why_not_emit(*built.kernel) : built.reason;
+    out.reason = (built.kernel ? why_not_emit(*built.kernel) : built.refusal).reason;
     if (!out.reason.empty()) return out;
     Tactic tactic;
     tactic.provider = name();
