@@ -51,8 +51,9 @@ class CacheEvictor {
 };
 
 struct Measured {
-  std::vector<double> us;  // of every run of every context
-  double wall_s = 0;       // of the timed part
+  std::vector<double> us;         // of every run of every context
+  std::vector<double> device_us;  // the same on a device; empty on the CPU
+  double wall_s = 0;              // of the timed part
   size_t launches = 0;
   size_t context_bytes = 0;  // of all contexts
   int threads = 0;           // of each context
@@ -72,6 +73,7 @@ class Worker {
     context_.set_observer(&counter);
     context_.run(views_, outputs_);
     context_.set_observer(nullptr);
+    context_.measure_device_time(true);
     launches_ = counter.steps;
     const double limit_s = std::min(0.5, verb_.seconds / 4);
     const auto start = Clock::now();
@@ -86,11 +88,13 @@ class Worker {
       const auto before = Clock::now();
       context_.run(views_, outputs_);
       us_.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
+      if (context_.device_us() > 0) device_us_.push_back(context_.device_us());
     }
   }
 
   void add_to(Measured& total) const {
     total.us.insert(total.us.end(), us_.begin(), us_.end());
+    total.device_us.insert(total.device_us.end(), device_us_.begin(), device_us_.end());
     total.launches = launches_;
     total.context_bytes += context_.memory_bytes();
     total.threads = context_.threads();
@@ -107,6 +111,7 @@ class Worker {
   std::vector<TensorView> outputs_;
   std::optional<CacheEvictor> evictor_;
   std::vector<double> us_;
+  std::vector<double> device_us_;
   size_t launches_ = 0;
 };
 
@@ -157,6 +162,8 @@ double error_against_reference(const BenchVerb& verb, const std::vector<Tensor>&
   Progress progress;
   progress.line("checking against the reference");
   BuildFlags flags = verb.flags;
+  flags.device = "cpu";
+  flags.targets.clear();
   flags.level = 0;
   flags.no_tune = true;
   flags.lock.clear();
@@ -171,6 +178,8 @@ double error_against_reference(const BenchVerb& verb, const std::vector<Tensor>&
   }
   return worst;
 }
+
+Json times_json(const std::vector<double>& p) { return {{"p50", p[0]}, {"p90", p[1]}, {"p95", p[2]}, {"p99", p[3]}}; }
 
 int BenchVerb::run() {
   if (check && is_engine_file(model)) {
@@ -190,17 +199,18 @@ int BenchVerb::run() {
   const double span_s = cold ? busy_us / 1e6 / contexts : measured.wall_s;
   const auto runs = static_cast<double>(measured.us.size());
   const std::vector<double> p = percentiles(measured.us, {50, 90, 95, 99});
-  const Json times = {{"p50", p[0]}, {"p90", p[1]}, {"p95", p[2]}, {"p99", p[3]}};
+  const bool on_device = measured.device_us.size() == measured.us.size();
+  const std::vector<double> d = on_device ? percentiles(measured.device_us, {50, 90, 95, 99}) : p;
   const size_t peak = loaded.constant_bytes + measured.context_bytes;
   const auto shape_of = shape_texts(loaded.program(), fed);
   if (json) {
     print_json({{"model", model},
-                {"device", loaded.metadata("build.device", "cpu")},
+                {"device", loaded.engine->device_name()},
                 {"precision", loaded.metadata("build.precision", "fp32")},
                 {"shapes", shape_of},
                 {"threads", measured.threads},
-                {"device_us", times},
-                {"host_us", times},
+                {"device_us", times_json(d)},
+                {"host_us", times_json(p)},
                 {"throughput", runs / span_s},
                 {"launches", measured.launches},
                 {"peak_bytes", peak},
@@ -216,6 +226,10 @@ int BenchVerb::run() {
              cold ? ", cold caches" : "");
   fmt::print("latency     P50 {}  P90 {}  P95 {}  P99 {}\n", time_text(p[0]), time_text(p[1]), time_text(p[2]),
              time_text(p[3]));
+  if (on_device) {
+    fmt::print("on {:<8} P50 {}  P90 {}  P95 {}  P99 {}, without the copies in and out\n", loaded.engine->device_name(),
+               time_text(d[0]), time_text(d[1]), time_text(d[2]), time_text(d[3]));
+  }
   fmt::print("throughput  {:.1f} runs/s\nlaunches    {} steps a run\n", runs / span_s, measured.launches);
   fmt::print("memory      {}: weights {}, contexts {}\n", bytes_text(static_cast<double>(peak)),
              bytes_text(static_cast<double>(loaded.constant_bytes)),

@@ -46,7 +46,7 @@ Json BuildVerb::summary(const BuildResult& result, const std::string& path, size
   return {{"model", model},
           {"engine", path.empty() ? Json(nullptr) : Json(path)},
           {"engine_bytes", bytes},
-          {"device", flags.device},
+          {"device", result.file.program.metadata.at("build.device")},
           {"precision", flags.precision},
           {"threads", result.file.program.threads},
           {"level", flags.level},

@@ -14,7 +14,9 @@ namespace deepjit::cli {
 
 const std::vector<OptionRow>& option_table() {
   static const std::vector<OptionRow> table = {
-      {"--device", "DEVICE", "cpu", "where the engine runs: cpu", true},
+      {"--device", "DEVICE", "cpu", "where the engine runs: cpu, cuda, or cuda:N for one of several", true},
+      {"--target", "LIST", "the GPU that is here, else sm_75 to sm_120", "GPUs to compile for, such as sm_80,sm_90",
+       true},
       {"--precision", "TYPE", "fp32", "the type to compute in: fp32", true},
       {"--range", "NAME=MIN:OPT:MAX", "any shape",
        "shapes of an input, such as x=1x3x224x224:8x3x224x224:32x3x224x224, or one shape; repeatable", true},
@@ -89,6 +91,7 @@ void BuildFlags::add_to(CLI::App& app) {
     return app.add_option(flag, target, doc(flag))->option_text(row(flag).argument)->group("Build");
   };
   add("--device", device);
+  add("--target", targets);
   add("--precision", precision);
   add("--range", ranges)->allow_extra_args(false);
   add("--threads", threads)->check(CLI::Range(0, 4096));
@@ -115,7 +118,8 @@ std::map<std::string, ShapeRange> BuildFlags::parsed_ranges() const {
 
 BuildOptions BuildFlags::options(Progress& progress) const {
   BuildOptions o;
-  o.device = device;
+  o.device = device.empty() ? "cpu" : device;
+  o.targets = targets;
   o.precision = precision;
   o.threads = threads;
   o.level = level;

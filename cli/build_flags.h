@@ -25,7 +25,8 @@ struct OptionRow {
 const std::vector<OptionRow>& option_table();
 
 struct BuildFlags {
-  std::string device = "cpu";
+  std::string device;  // empty: the CPU for a build, what it was built for to run an engine
+  std::string targets;
   std::string precision = "fp32";
   std::vector<std::string> ranges;
   std::vector<std::string> disabled;

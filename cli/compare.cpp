@@ -43,6 +43,8 @@ class Comparison {
         specs_(std::move(specs)),
         fixed_(std::move(fixed)),
         tolerance_(tolerance) {
+    reference_.device = "cpu";
+    reference_.targets.clear();
     reference_.level = 0;
     reference_.tune = false;
     reference_.disabled_passes.clear();

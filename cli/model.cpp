@@ -28,11 +28,12 @@ size_t constant_bytes_of(const Program& program) {
   return bytes;
 }
 
-Model make_model(EngineFile file, std::shared_ptr<const void> mapping, Clock::time_point start) {
+Model make_model(EngineFile file, std::shared_ptr<const void> mapping, Clock::time_point start,
+                 const std::string& device) {
   Model model;
   model.graph_text = std::move(file.graph_text);
   model.lock_text = std::move(file.lock_text);
-  model.engine = std::make_shared<const Engine>(std::move(file.program), std::move(mapping));
+  model.engine = std::make_shared<const Engine>(std::move(file.program), std::move(mapping), device);
   model.load_s = seconds_since(start);
   model.constant_bytes = constant_bytes_of(model.program());
   return model;
@@ -80,7 +81,7 @@ bool is_engine_file(const std::string& path) {
 
 Model build_model(const std::string& path, const BuildOptions& options) {
   BuildResult result = build_file(path, options);
-  Model model = make_model(std::move(result.file), nullptr, Clock::now());
+  Model model = make_model(std::move(result.file), nullptr, Clock::now(), options.device);
   model.built = true;
   model.build_s = result.report.seconds;
   model.report = std::move(result.report);
@@ -91,7 +92,7 @@ Model open_model(const std::string& path, const BuildFlags& flags, const std::ma
   if (is_engine_file(path)) {
     const auto start = Clock::now();
     LoadedFile loaded = load_engine(path);
-    return make_model(std::move(loaded.file), std::move(loaded.mapping), start);
+    return make_model(std::move(loaded.file), std::move(loaded.mapping), start, flags.device);
   }
   Progress progress;
   BuildOptions options = flags.options(progress);

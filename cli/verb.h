@@ -26,6 +26,7 @@ Verb add_inspect(CLI::App& app);
 Verb add_compare(CLI::App& app);
 Verb add_doctor(CLI::App& app);
 Verb add_limits(CLI::App& app);
+Verb add_devices(CLI::App& app);
 
 // Prints one JSON object on stdout. Bytes that are not UTF-8 become replacement characters.
 void print_json(const Json& json);

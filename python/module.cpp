@@ -201,6 +201,7 @@ void check_signals() {
 BuildOptions to_options(const nb::dict& given) {
   BuildOptions options;
   options.device = nb::cast<std::string>(given["device"]);
+  options.targets = nb::cast<std::string>(given["targets"]);
   options.precision = nb::cast<std::string>(given["precision"]);
   options.threads = nb::cast<int>(given["threads"]);
   options.level = nb::cast<int>(given["level"]);
@@ -239,12 +240,12 @@ PyEngine build_engine(nb::handle model, const nb::dict& given) {
   return PyEngine(in_memory ? build(bytes_of(bytes), options) : build(path, options));
 }
 
-PyEngine load_engine(nb::handle source, int threads) {
+PyEngine load_engine(nb::handle source, int threads, const std::string& device) {
   const bool in_memory = nb::isinstance<nb::bytes>(source);
   const nb::bytes bytes = in_memory ? nb::borrow<nb::bytes>(source) : nb::bytes("", 0);
   const std::string path = in_memory ? "" : nb::cast<std::string>(source);
   const nb::gil_scoped_release release;
-  return PyEngine(in_memory ? load(bytes_of(bytes), threads) : load(path, threads));
+  return PyEngine(in_memory ? load(bytes_of(bytes), threads, device) : load(path, threads, device));
 }
 
 std::vector<Finding> diagnose_model(nb::handle model, const nb::dict& given) {
@@ -377,7 +378,7 @@ NB_MODULE(_core, m) {
   bind_context(m);
   bind_engine(m);
   m.def("build", &build_engine, "model"_a, "options"_a);
-  m.def("load", &load_engine, "engine"_a, "threads"_a);
+  m.def("load", &load_engine, "engine"_a, "threads"_a, "device"_a);
   m.def("doctor", &diagnose_model, "model"_a, "options"_a);
   m.def("version", &version);
 }

@@ -82,7 +82,7 @@ typedef struct deepjit_range {
 /* Set up by deepjit_build_options_init; NULL pointers and zeros mean the default. Later versions append fields. */
 typedef struct deepjit_build_options {
   size_t size;           /* sizeof(deepjit_build_options) of the caller */
-  const char* device;    /* "cpu" */
+  const char* device;    /* "cpu", "cuda", "cuda:N" */
   const char* precision; /* "fp32" */
   int32_t threads;       /* 0: all cores */
   int32_t level;         /* 0 to 3; init sets 3 */
@@ -101,6 +101,7 @@ typedef struct deepjit_build_options {
   int (*progress)(const char* stage, size_t done, size_t total, void* user);
   void (*log)(const char* line, void* user);
   void* user;
+  const char* targets; /* GPUs to compile for, "sm_80,sm_90"; NULL: the one that is here */
 } deepjit_build_options;
 
 void deepjit_build_options_init(deepjit_build_options* options);

@@ -128,7 +128,8 @@ struct Output {
 using OutputAllocator = std::function<void*(size_t index, DataType dtype, std::span<const int64_t> shape)>;
 
 struct BuildOptions {
-  std::string device = "cpu";
+  std::string device = "cpu";  // or "cuda", "cuda:N"
+  std::string targets;         // GPUs to compile for, "sm_80,sm_90"; empty: the one that is here
   std::string precision = "fp32";
   int threads = 0;                           // for tuning and running; 0: all cores
   int level = 3;                             // 0 (no pass) to 3 (all passes)
@@ -245,8 +246,9 @@ Engine build(std::span<const std::byte> model, const BuildOptions& options = {})
 
 // Loads a saved engine; its constants are used from the mapped file. `threads` 0 keeps the build's number.
 // Throws FILE_NOT_FOUND (304) and 4xx (not an engine, another version, damaged, built for another device).
-Engine load(const std::string& engine_path, int threads = 0);
-Engine load(std::span<const std::byte> engine, int threads = 0);
+// `device` picks one of the kind that the engine was built for, such as "cuda:1".
+Engine load(const std::string& engine_path, int threads = 0, const std::string& device = "");
+Engine load(std::span<const std::byte> engine, int threads = 0, const std::string& device = "");
 
 // A mistake in a model, or in the settings it is going to be built and run with. docs/doctor.md has the rules.
 struct Finding {

@@ -136,6 +136,7 @@ def build(
     model,
     *,
     device: str = "cpu",
+    targets: str | None = None,
     precision: str = "fp32",
     threads: int | None = None,
     ranges: Mapping | None = None,
@@ -152,7 +153,8 @@ def build(
 ) -> Engine:
     """Builds an engine from an ONNX model: a path, bytes, or an onnx.ModelProto.
 
-    device, precision: what to run on and in.
+    device, precision: what to run on ("cpu", "cuda", "cuda:1") and in.
+    targets: GPUs to compile for, such as "sm_80,sm_90"; None takes the one that is here.
     threads: for tuning and running; None takes all cores.
     ranges: input name to (min, opt, max) shapes, or to one shape.
     level: 0 (no pass) to 3 (all passes); disable: names of passes to leave out.
@@ -164,6 +166,7 @@ def build(
     """
     options = {
         "device": _text("device", device),
+        "targets": "" if targets is None else _text("targets", targets),
         "precision": _text("precision", precision),
         "threads": 0 if threads is None else _integer("threads", threads),
         "level": _integer("level", level),
@@ -181,9 +184,13 @@ def build(
     return _core.build(_source("the model", model), options)
 
 
-def load(engine, threads: int | None = None) -> Engine:
-    """Loads a saved engine: a path or the bytes of Engine.serialize(). threads: None keeps the build's number."""
-    return _core.load(_source("the engine", engine), 0 if threads is None else _integer("threads", threads))
+def load(engine, threads: int | None = None, device: str | None = None) -> Engine:
+    """Loads a saved engine: a path or the bytes of Engine.serialize(). threads: None keeps the build's number.
+
+    device: one of the kind that the engine was built for, such as "cuda:1".
+    """
+    threads = 0 if threads is None else _integer("threads", threads)
+    return _core.load(_source("the engine", engine), threads, "" if device is None else _text("device", device))
 
 
 def _texts(what: str, given) -> list[str]:

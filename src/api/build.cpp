@@ -72,6 +72,7 @@ internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callb
   if (!(options.budget_s >= 0)) bad_option("the build budget must be zero or more seconds");
   internal::BuildOptions out;
   out.device = options.device;
+  out.targets = options.targets;
   out.precision = options.precision;
   out.threads = options.threads;
   out.level = options.level;
@@ -119,7 +120,7 @@ Engine build_with(const BuildOptions& options, F&& run) {
     internal::BuildResult result = run(to_internal(options, callbacks));
     const bool write_lock = !options.lock.empty() && !std::filesystem::exists(options.lock);
     if (write_lock) write_text(options.lock, result.file.lock_text);
-    auto impl = std::make_shared<Engine::Impl>(std::move(result.file.program), nullptr, 0);
+    auto impl = std::make_shared<Engine::Impl>(std::move(result.file.program), nullptr, 0, options.device);
     impl->graph_text = std::move(result.file.graph_text);
     impl->lock_text = std::move(result.file.lock_text);
     impl->report = to_public(result.report);
@@ -135,9 +136,10 @@ size_t number_in(const std::map<std::string, std::string>& metadata, const std::
   return it == metadata.end() ? 0 : std::strtoull(it->second.c_str(), nullptr, 10);
 }
 
-Engine from_file(LoadedFile loaded, int threads) {
+Engine from_file(LoadedFile loaded, int threads, const std::string& device) {
   if (threads < 0) bad_option("threads is " + std::to_string(threads) + ", it cannot be negative");
-  auto impl = std::make_shared<Engine::Impl>(std::move(loaded.file.program), std::move(loaded.mapping), threads);
+  auto impl =
+      std::make_shared<Engine::Impl>(std::move(loaded.file.program), std::move(loaded.mapping), threads, device);
   impl->graph_text = std::move(loaded.file.graph_text);
   impl->lock_text = std::move(loaded.file.lock_text);
   impl->report.arena_bytes = number_in(impl->program().metadata, "plan.arena_bytes");
@@ -159,11 +161,11 @@ Engine build(std::span<const std::byte> model, const BuildOptions& options) {
   return build_with(options, [&](const internal::BuildOptions& o) { return internal::build(as_uint8(model), o); });
 }
 
-Engine load(const std::string& engine_path, int threads) {
-  return guarded([&] { return from_file(load_engine(engine_path), threads); });
+Engine load(const std::string& engine_path, int threads, const std::string& device) {
+  return guarded([&] { return from_file(load_engine(engine_path), threads, device); });
 }
 
-Engine load(std::span<const std::byte> engine, int threads) {
+Engine load(std::span<const std::byte> engine, int threads, const std::string& device) {
   return guarded([&] {
     // Constants are used where they lie, so the copy is aligned as a mapped file would be.
     std::shared_ptr<void> copy(std::aligned_alloc(kSectionAlign, (engine.size() / kSectionAlign + 1) * kSectionAlign),
@@ -171,7 +173,7 @@ Engine load(std::span<const std::byte> engine, int threads) {
     if (!copy) throw std::bad_alloc();
     std::memcpy(copy.get(), engine.data(), engine.size());
     const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(copy.get()), engine.size());
-    return from_file(read_engine(bytes, copy), threads);
+    return from_file(read_engine(bytes, copy), threads, device);
   });
 }
 

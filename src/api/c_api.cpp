@@ -106,6 +106,7 @@ deepjit::BuildOptions options_of(const deepjit_build_options* given) {
   const deepjit_build_options o = complete(given);
   deepjit::BuildOptions out;
   out.device = text_or(o.device, "cpu");
+  out.targets = text_or(o.targets, "");
   out.precision = text_or(o.precision, "fp32");
   out.threads = o.threads;
   out.level = o.level;

@@ -8,7 +8,9 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "compiler/device_steps.h"
 #include "compiler/shapes.h"
+#include "device/device.h"
 #include "graph/print.h"
 #include "import/importer.h"
 #include "lower/lower.h"
@@ -28,14 +30,35 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Build {
  public:
   explicit Build(const BuildOptions& options) : options_(options) {
-    if (options.device != "cpu") {
-      throw Error(Code::ARGUMENT, "device \"" + options.device + "\" is not available in this build", "use cpu");
-    }
+    find_device();
     if (options.precision != "fp32") {
       throw Error(Code::ARGUMENT, "precision \"" + options.precision + "\" is not available in this build", "use fp32");
     }
     if (options.level < 0 || options.level > 3) throw Error(Code::ARGUMENT, "the level must be 0, 1, 2 or 3");
     threads_ = options.threads > 0 ? options.threads : omp_get_num_procs();
+  }
+
+  // For a GPU: what to compile for, and the GPU itself where this machine has it.
+  void find_device() {
+    kind_ = device::kind_of(options_.device);
+    if (kind_ == "cpu") {
+      if (!options_.targets.empty()) throw Error(Code::ARGUMENT, "--target is for GPUs: add --device cuda");
+      return;
+    }
+    architectures_ = parse_targets(options_.targets);
+    if (kind_ == "null") {  // computes nothing, so nothing can be measured on it
+      if (architectures_.empty()) architectures_ = {device::open(options_.device)->info().architecture};
+      unseen_ = "the null device computes nothing";
+      return;
+    }
+    try {
+      if (options_.tune) gpu_ = device::open(options_.device);
+      if (!options_.tune) unseen_ = "tuning is off";
+    } catch (const Error& e) {
+      unseen_ = e.message();
+    }
+    if (gpu_ != nullptr && architectures_.empty()) architectures_ = {gpu_->info().architecture};
+    if (architectures_.empty()) architectures_ = {75, 80, 86, 89, 90, 100, 120};
   }
 
   BuildResult run(std::span<const uint8_t> model) {
@@ -85,6 +108,7 @@ class Build {
     PassOptions pass_options;
     pass_options.level = options_.level;
     pass_options.disabled = options_.disabled_passes;
+    if (on_gpu()) pass_options.disabled.insert("layout_nhwc");  // for convolutions of the CPU's library
     if (options_.dump) {
       pass_options.dump = [&](const std::string& pass, const Graph& g) { dump("pass:" + pass, print_graph(g)); };
     }
@@ -96,13 +120,13 @@ class Build {
   void lower_graph() {
     Program& program = result_.file.program;
     LowerOptions lower_options;
-    lower_options.regions = options_.level >= 2 && options_.disabled_passes.count(kRegions) == 0;
+    lower_options.regions = (options_.level >= 2 || on_gpu()) && options_.disabled_passes.count(kRegions) == 0;
     program = lower(*model_.graph, lower_options);
     program.threads = threads_;
     program.metadata["model.producer"] = model_.producer;
     program.metadata["model.opset"] = std::to_string(model_.opset);
     for (const auto& [key, value] : model_.metadata) program.metadata["model.metadata." + key] = value;
-    program.metadata["build.device"] = options_.device;
+    note_device(program.metadata);
     program.metadata["build.precision"] = options_.precision;
     program.metadata["build.level"] = std::to_string(options_.level);
     for (ProgramInput& input : program.inputs) {
@@ -113,12 +137,31 @@ class Build {
     }
   }
 
+  void note_device(std::map<std::string, std::string>& metadata) const {
+    metadata["build.device"] = kind_ == "null" ? options_.device : kind_;
+    if (!on_gpu()) return;
+    std::string targets;
+    for (int a : architectures_) targets += (targets.empty() ? "sm_" : ", sm_") + std::to_string(a);
+    metadata["build.targets"] = targets;
+    metadata["build.measured"] = gpu_ != nullptr ? "on " + gpu_->info().model
+                                                 : "no: kernels are compiled, not run or compared (" + unseen_ + ")";
+  }
+
   void tune_steps() {
     bool guessed = false;
     const Probe probed = probe(result_.file.program, Which::OPT, threads_, &guessed);
     if (!probed.failure.empty() || guessed) warn_about_guesses(probed);
-    if (!options_.tune) return;
+    if (!options_.tune && !on_gpu()) return;
     TuneOptions tune_options;
+    if (on_gpu()) {
+      tune_options.device = "cuda";
+      tune_options.present = gpu_;
+      tune_options.architectures = architectures_;
+      if (!unseen_.empty()) {
+        result_.report.warnings.push_back("kernels for " + options_.device +
+                                          " are compiled, not run or compared: " + unseen_);
+      }
+    }
     tune_options.threads = threads_;
     tune_options.budget_s = options_.budget_s;
     tune_options.cache_dir = options_.tune_cache;
@@ -133,6 +176,9 @@ class Build {
     result_.report.tuning = tune(result_.file.program, probed.tasks, tune_options);
     omp_set_num_threads(before);
     result_.file.lock_text = result_.report.tuning.lock_text;
+    if (on_gpu() && probed.failure.empty()) {
+      check_device_steps(result_.file.program, options_.device, probed.shapes, result_.report.tuning.refused);
+    }
   }
 
   void warn_about_guesses(const Probe& probed) {
@@ -157,7 +203,13 @@ class Build {
     if (options_.dump) options_.dump(stage, text);
   }
 
+  bool on_gpu() const { return kind_ != "cpu"; }
+
   const BuildOptions& options_;
+  std::string kind_ = "cpu";
+  std::shared_ptr<device::Device> gpu_;  // nullptr: none here, or nothing to measure on it
+  std::string unseen_;                   // why nothing is measured on a GPU
+  std::vector<int> architectures_;
   int threads_ = 1;
   bool stopped_ = false;
   ImportedModel model_;
@@ -192,6 +244,24 @@ void check_switchable(const std::string& name) {
   std::string list;
   for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
   throw Error(Code::ARGUMENT, "there is no pass \"" + name + "\" to switch off", "the passes are " + list);
+}
+
+std::vector<int> parse_targets(const std::string& text) {
+  std::vector<int> targets;
+  size_t start = 0;
+  while (start < text.size()) {
+    const size_t end = std::min(text.find(',', start), text.size());
+    std::string word = text.substr(start, end - start);
+    if (word.rfind("sm_", 0) == 0) word = word.substr(3);
+    if (word.size() < 2 || word.size() > 3 || word.find_first_not_of("0123456789") != std::string::npos) {
+      throw Error(Code::ARGUMENT, "\"" + text + "\" is no list of targets", "write it like sm_80,sm_90");
+    }
+    targets.push_back(std::stoi(word));
+    start = end + 1;
+  }
+  std::sort(targets.begin(), targets.end());
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  return targets;
 }
 
 Dims parse_shape(const std::string& text) {

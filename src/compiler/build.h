@@ -16,7 +16,8 @@
 namespace deepjit {
 
 struct BuildOptions {
-  std::string device = "cpu";
+  std::string device = "cpu";  // cpu, cuda, cuda:N
+  std::string targets;         // GPUs to compile for, such as "sm_80,sm_90"; empty: the one that is here
   std::string precision = "fp32";
   int threads = 0;                           // 0: all cores
   int level = 3;                             // -O0 .. -O3
@@ -66,6 +67,9 @@ BuildResult build_file(const std::string& path, BuildOptions options);
 std::vector<std::string> switchable_passes();
 // Throws Error(ARGUMENT), with the list, for a name that is none.
 void check_switchable(const std::string& name);
+
+// Parses "sm_80,sm_90" or "80,90". Throws Error(ARGUMENT).
+std::vector<int> parse_targets(const std::string& text);
 
 // Parses "1x3x224x224". Throws Error(ARGUMENT).
 Dims parse_shape(const std::string& text);

@@ -57,4 +57,24 @@ std::vector<Quantity> LaunchWords::quantities() {
   return out;
 }
 
+int64_t value_of(const Quantity& quantity, const StepShape& shape) {
+  int64_t product = quantity.factor;
+  for (const Quantity::Factor& f : quantity.dims) {
+    const auto k = static_cast<size_t>(f.operand);
+    const size_t inputs = shape.inputs.size();
+    if (k >= inputs + shape.outputs.size()) throw Error(Code::ENGINE_RANGE, "a kernel size names no operand");
+    const Dims& dims = k < inputs ? shape.inputs[k].dims : shape.outputs[k - inputs].dims;
+    if (f.axis >= dims.rank()) throw Error(Code::ENGINE_RANGE, "a kernel size names no dim");
+    product = checked_mul(product, dims[f.axis]);
+  }
+  return product;
+}
+
+const Tensor* packed_data(const Tactic& tactic, const std::string& format) {
+  for (const PackedOperand& packed : tactic.packed) {
+    if (packed.format == format) return &packed.data;
+  }
+  return nullptr;
+}
+
 }  // namespace deepjit

@@ -1,9 +1,11 @@
-// Launch data of generated kernels as 64-bit words: how they are stored in an engine beside the code.
+// Launch data of generated kernels as 64-bit words: how they are stored in an engine beside the code, and what their
+// quantities are at concrete shapes.
 #pragma once
 
 #include <vector>
 
 #include "base/tensor.h"
+#include "kernels/kernel.h"
 #include "program/quantity.h"
 
 namespace deepjit {
@@ -26,5 +28,11 @@ class LaunchWords {
 };
 
 void write_text(std::vector<int64_t>& words, const std::string& text);
+
+// The quantity's value for this step. Throws Error(ENGINE_RANGE) where it names a dim that the step does not have.
+int64_t value_of(const Quantity& quantity, const StepShape& shape);
+
+// The packed operand of this format, or nullptr.
+const Tensor* packed_data(const Tactic& tactic, const std::string& format);
 
 }  // namespace deepjit

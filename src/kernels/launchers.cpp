@@ -8,6 +8,7 @@ const std::vector<const Launcher*>& launchers() {
       &reference_launcher(),
       &onednn_launcher(),
       &llvm_launcher(),
+      &nvrtc_launcher(),
   };
   return list;
 }

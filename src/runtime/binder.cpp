@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "device/device.h"
 #include "ops/sequence/sequence.h"
 #include "runtime/control.h"
 
@@ -239,6 +240,7 @@ StepShape Binder::step_shape(const Step& step) const {
   shape.program = &program_;
   shape.step = &step;
   shape.threads = request_.threads;
+  shape.device = request_.device;
   auto desc = [&](int32_t buffer) {
     if (buffer < 0) return TensorDesc{};
     const TensorType& type = states_[static_cast<size_t>(buffer)].type;
@@ -267,6 +269,12 @@ std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, co
   const Launcher* launcher = find_launcher(step.tactic.provider);
   if (launcher != nullptr && launcher != &reference_launcher()) {
     if (auto kernel = launcher->make(shape, step.tactic)) return kernel;
+    if (shape.device != nullptr) launcher = nullptr;
+  }
+  if (shape.device != nullptr) {
+    throw Error(Code::NO_DEVICE_KERNEL, shape.device->info().name + " has no kernel for it");
+  }
+  if (launcher != nullptr && launcher != &reference_launcher()) {
     for (const PackedOperand& packed : step.tactic.packed) {  // the reference wants plain constants
       if (packed.input < 0) continue;                         // code, not an operand
       const auto i = static_cast<size_t>(packed.input);
@@ -279,7 +287,20 @@ std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, co
   return reference_launcher().make(shape, Tactic{});
 }
 
+// On a device nothing is decided while running.
+void Binder::check_device_steps() const {
+  if (request_.device == nullptr) return;
+  for (const BoundStep& bound : binding_->steps) {
+    if (bound.kind == BoundStep::Kind::KERNEL || bound.kind == BoundStep::Kind::COPY) continue;
+    throw Error(Code::NO_DEVICE_KERNEL,
+                "node \"" + bound.step->name + "\" (" + bound.step->op + "): " +
+                    (bound.kind == BoundStep::Kind::CONTROL ? "control flow does not run on a device"
+                                                            : "shapes that depend on data do not run on a device"));
+  }
+}
+
 void Binder::make_kernels() {
+  check_device_steps();
   size_t most_inputs = 0;
   size_t most_outputs = 0;
   for (BoundStep& bound : binding_->steps) {

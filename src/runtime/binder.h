@@ -33,6 +33,7 @@ class Binder {
   void settle_outputs();
   void work_in_place();
   void lay_out_arena();
+  void check_device_steps() const;
   void make_kernels();
   StepShape step_shape(const Step& step) const;
   int32_t root(int32_t buffer) const;

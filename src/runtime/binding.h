@@ -26,6 +26,9 @@ struct Slot {
   TensorDesc desc;  // dtype UNDEFINED until known
 };
 
+struct DeviceBinding;  // what a binding keeps on a device, see device_run.h
+struct DeviceUse;      // how its launches get there
+
 struct ControlState;  // the bound bodies of an If, Loop or Scan, see control.h
 
 struct BoundStep {
@@ -81,6 +84,8 @@ struct BindRequest {
   int threads = 1;
   StepVisitor visitor;       // when set, branches not taken are visited too
   bool make_kernels = true;  // false: shapes and memory only
+  // Where the steps run; nullptr: on the host. A device runs only steps with kernels of fixed shapes: NO_DEVICE_KERNEL.
+  device::Device* device = nullptr;
 };
 
 // Where an output of the block is found after a run. Unless `dynamic`, its shape is slots[slot].desc before
@@ -109,6 +114,9 @@ struct Binding {
   std::vector<void*> input_addresses;
   std::vector<void*> output_addresses;
   Memory arena;  // used by bodies; the entry block uses the context's
+  // Of a binding whose steps run on a device: then slots hold addresses there.
+  std::shared_ptr<DeviceBinding> on_device;
+  const DeviceUse* device = nullptr;
 };
 
 std::unique_ptr<Binding> bind(const ProgramInfo& info, const BindRequest& request);

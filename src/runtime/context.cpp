@@ -49,6 +49,7 @@ Context::Context(std::shared_ptr<const Engine> engine, int threads) : engine_(st
   if (threads_ <= 0) threads_ = omp_get_num_procs();
   output_memory_.resize(engine_->program().outputs.size());
   fed_.resize(engine_->program().inputs.size());
+  if (auto side = engine_->device_side()) device_ = std::make_unique<DeviceRun>(std::move(side));
 }
 
 bool Context::by_value(size_t input, const TensorView& view) const {
@@ -77,6 +78,7 @@ Context::Cached& Context::bound_for(std::span<const TensorView> inputs) {
   Cached cached;
   BindRequest request;
   request.threads = threads_;
+  if (device_ != nullptr) request.device = &device_->device();
   for (size_t i = 0; i < inputs.size(); ++i) {
     cached.key.push_back(binding_key(inputs[i]));
     cached.values.emplace_back();
@@ -116,6 +118,7 @@ void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<Tens
   }
   Cached& cached = bound_for(fed_);
   Binding& binding = *cached.binding;
+  if (device_ != nullptr) return device_->run(engine_->info(), binding, fed_, outputs, allocate, observer_);
   void* arena = arena_.ensure(binding.arena_bytes + binding.scratch_bytes);
   if (cached.placed_at != arena) {
     place(binding, arena);
@@ -151,11 +154,16 @@ void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<Tens
 
 size_t Context::memory_bytes() const {
   size_t bytes = arena_.bytes();
+  if (device_ != nullptr) bytes += device_->memory_bytes();
   for (const Memory& memory : output_memory_) bytes += memory.bytes();
   for (const Cached& cached : cache_) {
     for (const auto& [buffer, memory] : cached.binding->owned) bytes += memory.bytes();
   }
   return bytes;
+}
+
+void Context::measure_device_time(bool on) {
+  if (device_ != nullptr) device_->measure_device_time(on);
 }
 
 const Binding* Context::last_binding() const { return cache_.empty() ? nullptr : cache_.front().binding.get(); }

@@ -88,8 +88,29 @@ ProgramInfo::ProgramInfo(const Program& p) : program(&p) {
   for (const ProgramInput& input : p.inputs) by_value.push_back(wanted[static_cast<size_t>(input.buffer)]);
 }
 
-Engine::Engine(Program program, std::shared_ptr<const void> keep_alive)
-    : program_(std::move(program)), keep_alive_(std::move(keep_alive)), info_(program_) {}
+Engine::Engine(Program program, std::shared_ptr<const void> keep_alive, const std::string& device)
+    : program_(std::move(program)), keep_alive_(std::move(keep_alive)), info_(program_) {
+  const auto built_for = program_.metadata.find("build.device");
+  device_name_ = built_for == program_.metadata.end() ? "cpu" : built_for->second;
+  try {
+    device::kind_of(device_name_);
+  } catch (const Error& e) {
+    throw Error(Code::ENGINE_RANGE, "the engine is damaged: " + e.message(), "build the engine again");
+  }
+  if (device.empty()) return;
+  if (device::kind_of(device) != device::kind_of(device_name_)) {
+    throw Error(Code::ENGINE_INCOMPATIBLE, "the engine was built for " + device_name_ + ", not for " + device,
+                "build the model again with --device " + device);
+  }
+  device_name_ = device;
+}
+
+std::shared_ptr<const DeviceSide> Engine::device_side() const {
+  if (device_name_ == "cpu") return nullptr;
+  const std::lock_guard<std::mutex> lock(device_mutex_);
+  if (device_side_ == nullptr) device_side_ = std::make_shared<DeviceSide>(program_, device::open(device_name_));
+  return device_side_;
+}
 
 namespace {
 

@@ -9,9 +9,11 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "runtime/binding.h"
+#include "runtime/device_run.h"
 #include "runtime/observer.h"
 
 namespace deepjit {
@@ -22,16 +24,25 @@ void check_inputs(const Program& program, std::span<const TensorView> inputs);
 
 class Engine {
  public:
-  // `keep_alive` holds the memory that constants refer to (a mapped file), or nothing.
-  Engine(Program program, std::shared_ptr<const void> keep_alive);
+  // `keep_alive` holds the memory that constants refer to (a mapped file), or nothing. `device` picks one of the kind
+  // that the program was built for, such as "cuda:1"; "" takes the first. Another kind: ENGINE_INCOMPATIBLE.
+  Engine(Program program, std::shared_ptr<const void> keep_alive, const std::string& device = "");
 
   const Program& program() const { return program_; }
   const ProgramInfo& info() const { return info_; }
+  // "cpu", or the name of the device that contexts run on.
+  const std::string& device_name() const { return device_name_; }
+  // The engine's part on its device, made when it is first asked for; nullptr for the CPU. Throws when the machine has
+  // no such device.
+  std::shared_ptr<const DeviceSide> device_side() const;
 
  private:
   Program program_;
   std::shared_ptr<const void> keep_alive_;
   ProgramInfo info_;
+  std::string device_name_;
+  mutable std::mutex device_mutex_;
+  mutable std::shared_ptr<const DeviceSide> device_side_;
 };
 
 // Memory for output i of the given type; nullptr lets the context use its own. Not called for outputs of objects.
@@ -49,6 +60,9 @@ class Context {
 
   // Bytes that the context holds for intermediate values and outputs.
   size_t memory_bytes() const;
+  // On a device: has every run timed there, and the time of the last one; 0 on the CPU.
+  void measure_device_time(bool on);
+  double device_us() const { return device_ == nullptr ? 0 : device_->device_us(); }
   // The binding of the last run; nullptr before.
   const Binding* last_binding() const;
   void set_observer(Observer* observer) { observer_ = observer; }
@@ -77,6 +91,7 @@ class Context {
   std::vector<Memory> output_memory_;
   std::vector<TensorView> fed_;
   Observer* observer_ = nullptr;
+  std::unique_ptr<DeviceRun> device_;  // nullptr on the CPU
 };
 
 }  // namespace deepjit

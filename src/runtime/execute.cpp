@@ -4,6 +4,7 @@
 #include "runtime/binding.h"
 #include "runtime/bound_ops.h"
 #include "runtime/control.h"
+#include "runtime/device_run.h"
 #include "runtime/observer.h"
 
 namespace deepjit {
@@ -30,7 +31,8 @@ void launch(Binding& binding, BoundStep& bound, void* scratch) {
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
     binding.output_addresses[i] = bound.outputs[i] < 0 ? nullptr : slot_of(binding, bound.outputs[i]).data;
   }
-  bound.kernel->run({binding.input_addresses.data(), binding.output_addresses.data(), scratch});
+  device::Stream* stream = binding.device == nullptr ? nullptr : binding.device->stream;
+  bound.kernel->run({binding.input_addresses.data(), binding.output_addresses.data(), scratch, stream});
 }
 
 // Makes a kernel for the shapes at hand when the shape rule can tell all output shapes without reading data
@@ -122,10 +124,27 @@ void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, v
     case BoundStep::Kind::COPY: {
       const Slot& from = slot_of(binding, bound.inputs[0]);
       const Slot& to = slot_of(binding, bound.outputs[0]);
+      if (binding.device != nullptr) {
+        return binding.device->stream->copy(to.data, from.data, static_cast<size_t>(to.desc.bytes()));
+      }
       if (is_object(from.desc.dtype)) own(binding, bound.outputs[0], from.desc);
       return copy_elements({from.desc.dtype, from.desc.dims, from.data}, {to.desc.dtype, to.desc.dims, to.data});
     }
   }
+}
+
+// Runs one step and gives its time in microseconds; of a launch it is the device's time.
+double time_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, void* scratch, Observer* observer) {
+  if (const DeviceUse* use = binding.device; use != nullptr) {
+    use->stream->record(*use->before);
+    execute_step(info, binding, bound, scratch, observer);
+    use->stream->record(*use->after);
+    use->stream->synchronize();
+    return use->device->elapsed_us(*use->before, *use->after);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  execute_step(info, binding, bound, scratch, observer);
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -142,10 +161,7 @@ void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer*
       if (observer == nullptr || bound.step == nullptr) {
         execute_step(info, binding, bound, scratch, observer);
       } else {
-        const auto start = std::chrono::steady_clock::now();
-        execute_step(info, binding, bound, scratch, observer);
-        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-        observer->on_step(*bound.step, took.count());
+        observer->on_step(*bound.step, time_step(info, binding, bound, scratch, observer));
       }
     } catch (const Error& e) {
       if (bound.step == nullptr || !bound.step->blocks.empty()) throw;

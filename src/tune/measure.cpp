@@ -66,7 +66,8 @@ double quantile(std::vector<double> values, double share) {
 
 }  // namespace
 
-Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed) {
+Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed, device::Device* device) {
+  if (device != nullptr) device_ = std::make_unique<DeviceBench>(*device);
   std::mt19937_64 random(seed);
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     if (task.inputs[i].dtype == DType::UNDEFINED)
@@ -84,6 +85,18 @@ Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, u
 }
 
 void Workbench::run(Kernel& kernel) {
+  if (device_ != nullptr) return device_->run(kernel, inputs_, outputs_);
+  run_on_host(kernel);
+}
+
+double Workbench::sample(Kernel& kernel, int repeats) {
+  if (device_ != nullptr) return device_->sample(kernel, repeats);
+  const auto start = std::chrono::steady_clock::now();
+  for (int r = 0; r < repeats; ++r) run_on_host(kernel);
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / repeats;
+}
+
+void Workbench::run_on_host(Kernel& kernel) {
   if (scratch_.size() < kernel.scratch_bytes() + 64) scratch_.resize(kernel.scratch_bytes() + 64);
   auto address = reinterpret_cast<uintptr_t>(scratch_.data());
   address = (address + 63) / 64 * 64;
@@ -91,7 +104,10 @@ void Workbench::run(Kernel& kernel) {
 }
 
 void Workbench::run_reference(const StepShape& shape) {
-  run(*reference_launcher().make(shape, Tactic{}));
+  StepShape on_host = shape;
+  on_host.device = nullptr;
+  for (StepShape& inner : on_host.body) inner.device = nullptr;
+  run_on_host(*reference_launcher().make(on_host, Tactic{}));
   for (const Tensor& out : outputs_) {
     expected_.push_back(out.defined() ? Tensor(out.dtype(), out.dims()) : Tensor());
     if (out.defined() && out.bytes() > 0) {
@@ -121,28 +137,23 @@ double Workbench::error(bool per_element) const {
 
 std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& kernels, bool parallel,
                                  const std::function<bool()>& out_of_time) {
-  using Clock = std::chrono::steady_clock;
-  auto sample = [&](Kernel& kernel, int repeats) {
-    const auto start = Clock::now();
-    for (int r = 0; r < repeats; ++r) bench.run(kernel);
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / repeats;
-  };
   std::vector<std::vector<double>> samples(kernels.size());
   double best = std::numeric_limits<double>::infinity();
   for (size_t k = 0; k < kernels.size(); ++k) {
     bench.run(*kernels[k]);  // warm-up
-    samples[k].push_back(sample(*kernels[k], 1));
+    samples[k].push_back(bench.sample(*kernels[k], 1));
     best = std::min(best, samples[k].back());
   }
   const auto is_far = [&](size_t k) { return samples[k][0] > 4 * best + 5; };
   // One interrupt must not make a fast kernel look slow.
   for (size_t k = 0; k < kernels.size(); ++k) {
     for (int again = 0; again < (parallel ? 6 : 2) && is_far(k); ++again) {
-      samples[k][0] = std::min(samples[k][0], sample(*kernels[k], 1));
+      samples[k][0] = std::min(samples[k][0], bench.sample(*kernels[k], 1));
     }
     best = std::min(best, samples[k][0]);
   }
-  const int repeats = static_cast<int>(std::clamp(30.0 / best, 1.0, 100.0));
+  const double at_once_us = bench.on_device() ? 200.0 : 30.0;  // a launch alone takes the device some time
+  const int repeats = static_cast<int>(std::clamp(at_once_us / best, 1.0, 100.0));
   const int rounds = static_cast<int>(std::clamp(20000.0 / (best * repeats), 5.0, parallel ? 30.0 : 15.0));
   std::vector<bool> far(kernels.size());
   for (size_t k = 0; k < kernels.size(); ++k) far[k] = is_far(k);
@@ -151,7 +162,7 @@ std::vector<Timing> time_kernels(Workbench& bench, const std::vector<Kernel*>& k
   }
   for (int round = 0; round < rounds && (round == 0 || !out_of_time || !out_of_time()); ++round) {
     for (size_t k = 0; k < kernels.size(); ++k) {
-      if (!far[k]) samples[k].push_back(sample(*kernels[k], repeats));
+      if (!far[k]) samples[k].push_back(bench.sample(*kernels[k], repeats));
     }
   }
   std::vector<Timing> timings;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <set>
 
@@ -17,18 +16,13 @@ namespace deepjit {
 
 namespace {
 
-std::string cpu_model() {
-  std::ifstream in("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 1);
-  }
-  return "unknown";
-}
+bool on_gpu(const TuneOptions& options) { return options.device != "cpu"; }
 
 std::string tactic_name(const Tactic& tactic) {
   return tactic.variant.empty() ? tactic.provider : tactic.provider + ":" + tactic.variant;
 }
+
+constexpr const char* kReference = "reference";
 
 struct Candidate {
   Tactic tactic;
@@ -47,14 +41,19 @@ class Tuner {
   TuneReport run(const std::vector<TuneTask>& tasks) {
     size_t done = 0;
     for (const TuneTask* task : by_work(tasks)) {
+      if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
       const StepShape shape = shape_of(*task);
-      const std::vector<Tactic> offers = collect_offers(shape);
-      const std::string key =
-          sha256_hex(fingerprint_text(program_, *task, options_.threads, options_.device)).substr(0, 32);
+      std::string reason;
+      const std::vector<Tactic> offers = collect_offers(shape, reason);
+      const std::string key = sha256_hex(fingerprint_text(program_, *task, options_)).substr(0, 32);
       auto it = chosen_.find(key);
       if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
       apply(step, shape, offers, it->second);
+      if (on_gpu(options_) && step.tactic.provider != kReference) cover(step);
+      if (on_gpu(options_) && step.tactic.provider == kReference) {
+        report_.refused[task->step] = offers.empty() ? reason : faults_[key];
+      }
       if (options_.progress) options_.progress(++done, tasks.size());
     }
     drop_packed_constants();
@@ -66,7 +65,8 @@ class Tuner {
  private:
   // The largest steps first, so that a short budget goes where it counts; regions after the steps inside them, which
   // they are measured against.
-  static std::vector<const TuneTask*> by_work(const std::vector<TuneTask>& tasks) {
+  // On a GPU regions come first: the steps inside one that has a kernel never run.
+  std::vector<const TuneTask*> by_work(const std::vector<TuneTask>& tasks) const {
     std::vector<std::pair<double, const TuneTask*>> order;
     for (const TuneTask& task : tasks) {
       double work = 1;
@@ -75,13 +75,20 @@ class Tuner {
       }
       order.emplace_back(work, &task);
     }
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-      if (a.second->body.empty() != b.second->body.empty()) return b.second->body.size() > a.second->body.size();
+    std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+      const bool region = !a.second->body.empty();
+      if (region != !b.second->body.empty()) return region == on_gpu(options_);
       return a.first > b.first;
     });
     std::vector<const TuneTask*> out;
     for (const auto& [work, task] : order) out.push_back(task);
     return out;
+  }
+
+  void cover(const Step& region) {
+    if (region.op != kRegionOp) return;
+    const std::vector<int32_t>& inside = program_.blocks[static_cast<size_t>(region.blocks[0])].steps;
+    covered_.insert(inside.begin(), inside.end());
   }
 
   StepShape shape_of(const TuneTask& task) const {
@@ -92,16 +99,20 @@ class Tuner {
     shape.inputs = task.inputs;
     shape.outputs = task.outputs;
     shape.threads = options_.threads;
+    shape.device = options_.present.get();
+    shape.architectures = options_.architectures;
     for (const Tensor& c : task.constants) shape.constants.push_back(c.defined() ? &c : nullptr);
     return shape;
   }
 
-  std::vector<Tactic> collect_offers(const StepShape& shape) const {
+  // `reason`: why the last provider offers nothing.
+  std::vector<Tactic> collect_offers(const StepShape& shape, std::string& reason) const {
     std::vector<Tactic> all;
     for (const Offerer* offerer : offerers()) {
       if (offerer->device() != options_.device) continue;
       Offer offer = offerer->offer(shape);
       for (Tactic& t : offer.tactics) all.push_back(std::move(t));
+      if (!offer.reason.empty()) reason = offer.reason;
     }
     return all;
   }
@@ -128,8 +139,9 @@ class Tuner {
 
   Choice choose(const std::string& key, const Step& step, const TuneTask& task, const StepShape& shape,
                 const std::vector<Tactic>& offers) {
-    Choice choice{key, step.op, "reference", 0, 0, 0};
-    if (offers.size() <= 1) {
+    Choice choice{key, step.op, kReference, 0, 0, 0};
+    // The only tactic of a step of the CPU is the reference itself.
+    if (offers.empty() || (offers.size() == 1 && !on_gpu(options_))) {
       if (!offers.empty()) choice.tactic = tactic_name(offers[0]);
       return choice;
     }
@@ -143,17 +155,44 @@ class Tuner {
         return *cached;
       }
     }
+    if (on_gpu(options_) && options_.present == nullptr) return choose_unseen(std::move(choice), step, shape, offers);
     if (out_of_time()) {
       ++report_.out_of_budget;
-      return choice;
+      return on_gpu(options_) ? choose_unseen(std::move(choice), step, shape, offers) : choice;
     }
-    if (!measure(choice, step, task, shape, offers)) return choice;
+    if (!measure(choice, step, task, shape, offers)) {
+      return on_gpu(options_) ? choose_unseen(std::move(choice), step, shape, offers) : choice;
+    }
     // As the lockfile will give it back: a build from the lockfile then has the same bytes.
     choice = read_lock(write_lock({choice})).begin()->second;
     ++report_.measured;
-    if (options_.force_tactic.empty())
-      cache_.store(choice, fingerprint_text(program_, task, options_.threads, options_.device));
+    if (options_.force_tactic.empty()) cache_.store(choice, fingerprint_text(program_, task, options_));
     return choice;
+  }
+
+  // Without a GPU, or without time: the forced tactic or the first one that compiles.
+  Choice choose_unseen(Choice choice, const Step& step, const StepShape& shape, std::vector<Tactic> offers) {
+    const auto forced = [&](const Tactic& t) {
+      return tactic_name(t) == options_.force_tactic || t.provider == options_.force_tactic;
+    };
+    std::stable_partition(offers.begin(), offers.end(), forced);
+    for (Tactic& offer : offers) {
+      try {
+        offerer_of(offer).pack(shape, offer);
+        choice.tactic = tactic_name(offer);
+        return choice;
+      } catch (const Error& e) {
+        if (e.code() != Code::INTERNAL) throw;  // the compiler is missing: no other tactic would do better
+        drop(choice.fingerprint, step, offer, e.message());
+      }
+    }
+    return choice;
+  }
+
+  void drop(const std::string& key, const Step& step, const Tactic& tactic, const std::string& fault) {
+    log(fmt::format("{} {}: {} dropped: {}", step.name, step.op, tactic_name(tactic), fault));
+    std::string& all = faults_[key];
+    all += (all.empty() ? "" : "; ") + tactic_name(tactic) + ": " + fault;
   }
 
   bool skip(const Step& step) {
@@ -165,12 +204,12 @@ class Tuner {
   // Verifies all offers and times those that agree with the reference. False when the budget ended before.
   bool measure(Choice& choice, const Step& step, const TuneTask& task, const StepShape& shape,
                const std::vector<Tactic>& offers) {
-    Workbench bench(step, task, false, 1);
+    Workbench bench(step, task, false, 1, options_.present.get());
     bench.run_reference(shape);
     if (out_of_time()) return skip(step);
     std::unique_ptr<Workbench> hard;
     if (find_op(step.op).pointwise || !task.body.empty()) {
-      hard = std::make_unique<Workbench>(step, task, true, 2);
+      hard = std::make_unique<Workbench>(step, task, true, 2, options_.present.get());
       hard->run_reference(shape);
     }
     std::vector<Candidate> candidates;
@@ -181,7 +220,7 @@ class Tuner {
       if (fault.empty())
         candidates.push_back(std::move(c));
       else
-        log(fmt::format("{} {}: {} dropped: {}", step.name, step.op, tactic_name(offer), fault));
+        drop(choice.fingerprint, step, offer, fault);
     }
     if (candidates.empty()) return true;
     std::vector<Kernel*> kernels;
@@ -204,10 +243,12 @@ class Tuner {
   // Why the candidate cannot be used, or "".
   std::string prepare(Candidate& c, const StepShape& shape, Workbench& bench, Workbench* hard) const {
     try {
-      offerer_of(c.tactic).pack(shape, c.tactic);
+      StepShape here = shape;
+      if (options_.present != nullptr) here.architectures = {options_.present->info().architecture};
+      offerer_of(c.tactic).pack(here, c.tactic);
       const Launcher* launcher = find_launcher(c.tactic.provider);
       if (launcher == nullptr) return "its provider is not in the runtime";
-      c.kernel = launcher->make(shape, c.tactic);
+      c.kernel = launcher->make(here, c.tactic);
       if (c.kernel == nullptr) return "no kernel for these shapes";
       bench.run(*c.kernel);
       c.error = bench.error(false);
@@ -217,6 +258,7 @@ class Tuner {
       const double error = hard->error(true);
       if (!(error <= options_.tolerance)) return fmt::format("relative error {:.2e} on special values", error);
     } catch (const Error& e) {
+      if (e.code() == Code::DEVICE_LOST || e.code() == Code::LIBRARY_MISSING) throw;
       return e.message();
     }
     return "";
@@ -280,59 +322,12 @@ class Tuner {
   std::chrono::steady_clock::time_point start_;
   std::map<std::string, Choice> locked_;
   std::map<std::string, Choice> chosen_;
+  std::set<int32_t> covered_;                  // steps inside regions that have a kernel
+  std::map<std::string, std::string> faults_;  // of dropped candidates, by fingerprint
   TuneReport report_;
 };
 
 }  // namespace
-
-namespace {
-
-// The steps of a region and how they hang together, by numbers of its own.
-std::string wiring(const Program& program, const Step& region) {
-  if (region.op != kRegionOp) return "";
-  std::map<int32_t, size_t> numbers;
-  std::string text = " {";
-  auto name = [&](int32_t buffer) {
-    return buffer < 0 ? std::string("-") : std::to_string(numbers.emplace(buffer, numbers.size()).first->second);
-  };
-  for (int32_t buffer : region.inputs) text += name(buffer) + " ";
-  for (int32_t index : program.blocks[static_cast<size_t>(region.blocks[0])].steps) {
-    const Step& step = program.steps[static_cast<size_t>(index)];
-    text += "; " + step.op;
-    for (const auto& [key, value] : step.attrs.all()) text += " " + key + "=" + attribute_to_string(value);
-    for (int32_t buffer : step.inputs) text += " " + name(buffer);
-    text += " ->";
-    for (int32_t buffer : step.outputs) text += " " + name(buffer);
-  }
-  return text + "}";
-}
-
-}  // namespace
-
-std::string fingerprint_text(const Program& program, const TuneTask& task, int threads, const std::string& device) {
-  static const std::string cpu = cpu_model();
-  const Step& step = program.steps[static_cast<size_t>(task.step)];
-  std::string text = step.op;
-  for (const auto& [name, value] : step.attrs.all()) text += " " + name + "=" + attribute_to_string(value);
-  auto add = [&](const TensorDesc& d) { text += " " + std::string(dtype_name(d.dtype)) + d.dims.to_string(); };
-  text += " in";
-  for (size_t i = 0; i < task.inputs.size(); ++i) {
-    add(task.inputs[i]);
-    if (!task.constants[i].defined()) continue;
-    text += "const";
-    if (task.constants[i].count() <= 16 && task.constants[i].dtype() != DType::STRING) {
-      for (double v : task.constants[i].to_f64()) text += fmt::format(",{}", v);
-    }
-  }
-  text += " out";
-  for (const TensorDesc& d : task.outputs) add(d);
-  text += wiring(program, step);
-  text += " threads=" + std::to_string(threads) + " cpu=" + cpu;
-  for (const Offerer* offerer : offerers()) {
-    if (offerer->device() == device) text += " " + offerer->name() + "=" + offerer->version();
-  }
-  return text;
-}
 
 TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options) {
   return Tuner(program, options).run(tasks);

@@ -9,9 +9,11 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "kernels/kernel.h"
 #include "program/program.h"
 
@@ -28,6 +30,10 @@ struct TuneTask {
 
 struct TuneOptions {
   std::string device = "cpu";  // the kind: only its providers are asked
+  // Of a GPU. `present` is the one to verify and measure on; without it choices are the providers' first, neither
+  // verified nor timed. Kernels are compiled for all `architectures`.
+  std::shared_ptr<device::Device> present = nullptr;
+  std::vector<int> architectures = {};
   int threads = 1;
   double budget_s = 0;       // 0: no limit. Steps not reached in time keep the reference
   std::string cache_dir;     // empty: no cache
@@ -54,15 +60,16 @@ struct TuneReport {
   size_t reused = 0;            // taken from lockfile or cache
   size_t out_of_budget = 0;
   std::string lock_text;
+  // Of a GPU: steps that got no kernel, and why.
+  std::map<int32_t, std::string> refused = {};
 };
 
 // Sets the tactic of every step that has a task and packs its constants; then drops constants that only
 // packed forms need.
 TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options);
 
-// The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU, library versions.
-std::string fingerprint_text(const Program& program, const TuneTask& task, int threads,
-                             const std::string& device = "cpu");
+// The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU or GPU, library versions.
+std::string fingerprint_text(const Program& program, const TuneTask& task, const TuneOptions& options);
 
 std::string write_lock(const std::vector<Choice>& choices);
 // Throws Error(ARGUMENT) with the line number for a line that is not understood.

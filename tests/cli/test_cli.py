@@ -11,7 +11,7 @@ BENCH_KEYS = [
     "model", "device", "precision", "shapes", "threads", "device_us", "host_us", "throughput", "launches", "peak_bytes",
     "build_s", "load_s", "max_rel_error",
 ]  # fmt: skip
-VERBS = ["build", "run", "bench", "inspect", "compare", "doctor", "limits"]
+VERBS = ["build", "run", "bench", "inspect", "compare", "doctor", "limits", "devices"]
 
 
 def ok(result):

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/cpu.h"
-#include "kernels/kernel.h"
+#include "kernels/launch_words.h"
 #include "kernels/llvm/launch_data.h"
 
 namespace deepjit {
@@ -56,13 +56,6 @@ std::shared_ptr<const Executable> executable(const Tensor& code) {
   return made;
 }
 
-const Tensor* packed_data(const Tactic& tactic, const char* format) {
-  for (const PackedOperand& packed : tactic.packed) {
-    if (packed.format == format) return &packed.data;
-  }
-  return nullptr;
-}
-
 constexpr int64_t kVector = 16;            // floats that row buffers are rounded up to
 constexpr int64_t kParallelWork = 200000;  // rough instructions below which one thread does it all
 
@@ -72,9 +65,9 @@ class LlvmKernel final : public Kernel {
       : code_(std::move(code)), inputs_(shape.inputs.size()) {
     function_ = reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(code_->at(data.entry)));
     operands_.resize(inputs_ + shape.outputs.size());
-    for (const Quantity& q : data.params) params_.push_back(value(q, shape));
-    columns_ = value(data.extents.back(), shape);
-    for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows_ = checked_mul(rows_, value(data.extents[i], shape));
+    for (const Quantity& q : data.params) params_.push_back(value_of(q, shape));
+    columns_ = value_of(data.extents.back(), shape);
+    for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows_ = checked_mul(rows_, value_of(data.extents[i], shape));
     scratch_ = static_cast<size_t>(data.row_buffers * ((columns_ + kVector - 1) / kVector * kVector)) * sizeof(float);
     const double work =
         static_cast<double>(rows_) * static_cast<double>(columns_) * static_cast<double>(data.cost) / kVector;
@@ -102,19 +95,6 @@ class LlvmKernel final : public Kernel {
   }
 
  private:
-  static int64_t value(const Quantity& q, const StepShape& shape) {
-    int64_t product = q.factor;
-    for (const Quantity::Factor& f : q.dims) {
-      const auto k = static_cast<size_t>(f.operand);
-      const size_t inputs = shape.inputs.size();
-      if (k >= inputs + shape.outputs.size()) throw Error(Code::ENGINE_RANGE, "a kernel size names no operand");
-      const Dims& dims = k < inputs ? shape.inputs[k].dims : shape.outputs[k - inputs].dims;
-      if (f.axis >= dims.rank()) throw Error(Code::ENGINE_RANGE, "a kernel size names no dim");
-      product = checked_mul(product, dims[f.axis]);
-    }
-    return product;
-  }
-
   void split(bool reduces) {
     by_rows_ = reduces || rows_ >= 4 * threads_;
     if (by_rows_) {

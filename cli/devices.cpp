@@ -1,0 +1,89 @@
+// deepjit devices: what engines can run on here, and what of CUDA was found.
+#include <fmt/format.h>
+
+#include "cli/text.h"
+#include "cli/verb.h"
+#include "device/device.h"
+
+namespace deepjit::cli {
+
+namespace {
+
+Json json_of(const device::Found& found) {
+  Json one = {{"name", found.name}, {"found", found.device != nullptr}};
+  if (found.device == nullptr) {
+    one["reason"] = found.reason;
+    return one;
+  }
+  const device::Info& info = found.device->info();
+  one["kind"] = info.kind;
+  one["model"] = info.model;
+  one["driver"] = info.driver;
+  one["architecture"] = info.architecture;
+  one["processors"] = info.processors;
+  one["memory_bytes"] = info.memory_bytes;
+  one["l2_bytes"] = info.l2_bytes;
+  return one;
+}
+
+std::string text_of(const device::Found& found) {
+  if (found.device == nullptr) return "not available: " + found.reason;
+  const device::Info& info = found.device->info();
+  std::string text = info.model;
+  if (info.architecture > 0) text += fmt::format(", sm_{}", info.architecture);
+  text += fmt::format(", {} processors, {}", info.processors, bytes_text(static_cast<double>(info.memory_bytes)));
+  return info.driver.empty() ? text : text + ", driver of " + info.driver;
+}
+
+// Bytes read and written by a copy on the device, in GB/s: what no kernel over much data goes past.
+double copy_rate(device::Device& device) {
+  const size_t bytes = std::min(size_t{1} << 30, device.free_bytes() / 4);
+  device::Memory from(device, device::Memory::Kind::DEVICE);
+  device::Memory to(device, device::Memory::Kind::DEVICE);
+  const auto stream = device.make_stream();
+  const auto before = device.make_event();
+  const auto after = device.make_event();
+  stream->fill(from.ensure(bytes), 1, bytes);
+  to.ensure(bytes);
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    stream->record(*before);
+    stream->copy(to.data(), from.data(), bytes);
+    stream->record(*after);
+    stream->synchronize();
+    best = std::max(best, 2.0 * static_cast<double>(bytes) / device.elapsed_us(*before, *after) / 1e3);
+  }
+  return best;
+}
+
+int print_devices(bool json, bool measure) {
+  const std::vector<device::Found> all = device::find_all();
+  if (json) {
+    Json rows = Json::array();
+    for (const device::Found& found : all) {
+      rows.push_back(json_of(found));
+      if (measure && found.device != nullptr) rows.back()["copy_gb_s"] = copy_rate(*found.device);
+    }
+    print_json({{"devices", rows}});
+    return 0;
+  }
+  for (const device::Found& found : all) {
+    fmt::print("{:<8} {}\n", found.name, text_of(found));
+    if (measure && found.device != nullptr) fmt::print("{:<8} copies {:.0f} GB/s\n", "", copy_rate(*found.device));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Verb add_devices(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  auto measure = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("devices", "show what engines can run on here");
+  command->add_flag("--json", *json, "print one JSON object on stdout");
+  command->add_flag("--measure", *measure, "also time a copy of 1 GiB on each device, reading and writing counted");
+  command->footer("Example: deepjit devices");
+  return {command, [json, measure] { return print_devices(*json, *measure); }};
+}
+
+}  // namespace deepjit::cli

@@ -1,0 +1,163 @@
+#include "device/cpu/cpu_device.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace deepjit::device {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct CpuEvent final : Event {
+  Clock::time_point at;
+  bool recorded = false;
+};
+
+struct CpuGraph final : Graph {
+  std::vector<Call> calls;
+};
+
+Call call_of(Call::Kind kind, void* to = nullptr, const void* from = nullptr, size_t bytes = 0, uint8_t value = 0) {
+  Call call;
+  call.kind = kind;
+  call.to = to;
+  call.from = from;
+  call.bytes = bytes;
+  call.value = value;
+  return call;
+}
+
+class CpuStream final : public Stream {
+ public:
+  explicit CpuStream(CpuDevice& device) : device_(device) {}
+
+  void copy_in(void* to, const void* from, size_t bytes) override {
+    submit(call_of(Call::Kind::COPY_IN, to, from, bytes));
+  }
+  void copy_out(void* to, const void* from, size_t bytes) override {
+    submit(call_of(Call::Kind::COPY_OUT, to, from, bytes));
+  }
+  void copy(void* to, const void* from, size_t bytes) override { submit(call_of(Call::Kind::COPY, to, from, bytes)); }
+  void fill(void* to, uint8_t value, size_t bytes) override {
+    submit(call_of(Call::Kind::FILL, to, nullptr, bytes, value));
+  }
+  void launch(const Function& function, const Launch& shape, std::span<const uint64_t> arguments) override {
+    Call call;
+    call.kind = Call::Kind::LAUNCH;
+    call.function = &function;
+    call.shape = shape;
+    call.arguments.assign(arguments.begin(), arguments.end());
+    submit(std::move(call));
+  }
+  void record(Event& event) override {
+    not_capturing("record an event");
+    auto& own = static_cast<CpuEvent&>(event);
+    device_.perform(call_of(Call::Kind::RECORD));
+    own.at = Clock::now();
+    own.recorded = true;
+  }
+  void synchronize() override {
+    not_capturing("wait");
+    device_.perform(call_of(Call::Kind::SYNCHRONIZE));
+  }
+  void begin_capture() override {
+    not_capturing("begin to capture");
+    captured_ = std::make_unique<CpuGraph>();
+  }
+  std::unique_ptr<Graph> end_capture() override {
+    if (captured_ == nullptr) throw Error(Code::STATE, "the stream captures nothing");
+    return std::move(captured_);
+  }
+  void launch(const Graph& graph) override {
+    not_capturing("launch a graph");
+    device_.perform(call_of(Call::Kind::GRAPH));
+    for (Call call : static_cast<const CpuGraph&>(graph).calls) {
+      call.replayed = true;
+      device_.perform(call);
+    }
+  }
+
+ private:
+  void not_capturing(const char* what) const {
+    if (captured_ != nullptr) throw Error(Code::STATE, std::string("a stream that captures cannot ") + what);
+  }
+  void submit(Call call) {
+    if (captured_ != nullptr)
+      captured_->calls.push_back(std::move(call));
+    else
+      device_.perform(call);
+  }
+
+  CpuDevice& device_;
+  std::unique_ptr<CpuGraph> captured_;
+};
+
+}  // namespace
+
+CpuDevice::CpuDevice() {
+  info_.name = info_.kind = "cpu";
+  info_.model = "host";
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    info_.model = line.substr(std::min(line.size(), line.find(':') + 2));
+    break;
+  }
+  info_.memory_bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  info_.processors = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+size_t CpuDevice::free_bytes() const {
+  return static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+void* CpuDevice::allocate(size_t bytes) {
+  constexpr size_t kAlign = 256;
+  void* memory = nullptr;
+  if (bytes <= info_.memory_bytes) memory = std::aligned_alloc(kAlign, (bytes / kAlign + 1) * kAlign);
+  if (memory == nullptr) {
+    throw Error(Code::DEVICE_OOM, info_.name + ": cannot allocate " + std::to_string(bytes) + " bytes");
+  }
+  return memory;
+}
+
+void CpuDevice::free(void* memory) noexcept { std::free(memory); }
+void* CpuDevice::allocate_host(size_t bytes) { return CpuDevice::allocate(bytes); }
+void CpuDevice::free_host(void* memory) noexcept { CpuDevice::free(memory); }
+std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
+std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }
+
+double CpuDevice::elapsed_us(const Event& from, const Event& to) {
+  const auto& a = static_cast<const CpuEvent&>(from);
+  const auto& b = static_cast<const CpuEvent&>(to);
+  if (!a.recorded || !b.recorded) throw Error(Code::STATE, "an event was not recorded");
+  return std::chrono::duration<double, std::micro>(b.at - a.at).count();
+}
+
+std::shared_ptr<Module> CpuDevice::load(std::span<const uint8_t>) {
+  throw Error(Code::ENGINE_INCOMPATIBLE, "the CPU loads no device code");
+}
+
+void CpuDevice::perform(const Call& call) {
+  switch (call.kind) {
+    case Call::Kind::COPY_IN:
+    case Call::Kind::COPY_OUT:
+    case Call::Kind::COPY:
+      if (call.bytes > 0) std::memmove(call.to, call.from, call.bytes);
+      return;
+    case Call::Kind::FILL:
+      if (call.bytes > 0) std::memset(call.to, call.value, call.bytes);
+      return;
+    default:  // nothing to do: all before is done
+      return;
+  }
+}
+
+}  // namespace deepjit::device

@@ -1,0 +1,363 @@
+#include "device/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "device/cuda/driver.h"
+
+namespace deepjit::device {
+
+namespace {
+
+using cuda::check;
+using cuda::driver;
+
+cuda::Address address(const void* memory) { return reinterpret_cast<cuda::Address>(memory); }
+
+// Makes a device's context current for a while and then the caller's again.
+class Current {
+ public:
+  explicit Current(cuda::Context context) { check(driver().context_push(context), "use the device"); }
+  ~Current() {
+    cuda::Context ignored = nullptr;
+    driver().context_pop(&ignored);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+};
+
+// In destructors: whatever happens, go on.
+template <typename F>
+void quietly(cuda::Context context, F&& body) noexcept {
+  try {
+    if (driver().context_push(context) != cuda::kSuccess) return;
+    body();
+    cuda::Context ignored = nullptr;
+    driver().context_pop(&ignored);
+  } catch (const Error&) {  // in a forked child nothing of CUDA can be given back
+  }
+}
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(cuda::Context context) : context_(context) {
+    const Current current(context_);
+    check(driver().event_create(&handle_, 0), "make an event");
+  }
+  ~CudaEvent() override {
+    quietly(context_, [&] { driver().event_destroy(handle_); });
+  }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  cuda::EventHandle handle() const { return handle_; }
+
+ private:
+  cuda::Context context_;
+  cuda::EventHandle handle_ = nullptr;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  // Takes the graph.
+  CudaGraph(cuda::Context context, cuda::GraphHandle graph) : context_(context) {
+    const cuda::Result result = driver().graph_instantiate(&exec_, graph, 0);
+    driver().graph_destroy(graph);
+    check(result, "make a graph");
+  }
+  ~CudaGraph() override {
+    quietly(context_, [&] { driver().graph_exec_destroy(exec_); });
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  cuda::GraphExec handle() const { return exec_; }
+
+ private:
+  cuda::Context context_;
+  cuda::GraphExec exec_ = nullptr;
+};
+
+class CudaFunction final : public Function {
+ public:
+  CudaFunction(cuda::Context context, cuda::FunctionHandle handle, size_t most_shared)
+      : context_(context), handle_(handle), most_shared_(most_shared) {}
+
+  int blocks_per_processor(uint32_t threads, size_t shared_bytes) const override {
+    if (threads == 0 || !allow_shared(shared_bytes)) return 0;
+    const Current current(context_);
+    int blocks = 0;
+    check(driver().occupancy(&blocks, handle_, static_cast<int>(threads), shared_bytes), "ask for the occupancy");
+    return blocks;
+  }
+
+  // Above 48 KiB a function must be told first; it stays so. False when a block cannot have so much.
+  bool allow_shared(size_t bytes) const {
+    constexpr size_t kWithoutAsking = 48 << 10;
+    if (bytes > most_shared_) return false;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (bytes <= std::max(kWithoutAsking, allowed_)) return true;
+    const Current current(context_);
+    if (driver().function_set(handle_, cuda::kFunctionDynamicSharedBytes, static_cast<int>(bytes)) != cuda::kSuccess) {
+      return false;  // static shared memory counts too
+    }
+    allowed_ = bytes;
+    return true;
+  }
+  cuda::FunctionHandle handle() const { return handle_; }
+
+ private:
+  cuda::Context context_;
+  cuda::FunctionHandle handle_;
+  size_t most_shared_;
+  mutable std::mutex mutex_;
+  mutable size_t allowed_ = 0;
+};
+
+class CudaModule final : public Module {
+ public:
+  CudaModule(cuda::Context context, std::span<const uint8_t> code, size_t most_shared)
+      : context_(context), most_shared_(most_shared) {
+    const Current current(context_);
+    char log[1024] = "";
+    int options[] = {cuda::kJitErrorLogBuffer, cuda::kJitErrorLogBufferBytes};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
+    const cuda::Result result = driver().module_load(&handle_, code.data(), 2, options, values);
+    const std::string what = *log == '\0' ? std::string("load a kernel") : std::string("load a kernel (") + log + ")";
+    check(result, what.c_str());
+  }
+  ~CudaModule() override {
+    quietly(context_, [&] { driver().module_unload(handle_); });
+  }
+  CudaModule(const CudaModule&) = delete;
+  CudaModule& operator=(const CudaModule&) = delete;
+
+  const Function& function(const std::string& name) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = functions_.find(name); found != functions_.end()) return found->second;
+    const Current current(context_);
+    cuda::FunctionHandle handle = nullptr;
+    check(driver().module_function(&handle, handle_, name.c_str()), ("find the kernel " + name).c_str());
+    return functions_.try_emplace(name, context_, handle, most_shared_).first->second;
+  }
+
+ private:
+  cuda::Context context_;
+  size_t most_shared_;
+  cuda::ModuleHandle handle_ = nullptr;
+  std::mutex mutex_;
+  std::map<std::string, CudaFunction> functions_;
+};
+
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(cuda::Context context) : context_(context) {
+    const Current current(context_);
+    check(driver().stream_create(&handle_, cuda::kStreamNonBlocking), "make a stream");
+  }
+  ~CudaStream() override {
+    quietly(context_, [&] {
+      driver().stream_synchronize(handle_);
+      driver().stream_destroy(handle_);
+    });
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  void copy_in(void* to, const void* from, size_t bytes) override {
+    if (bytes == 0) return;
+    const Current current(context_);
+    check(driver().copy_in(address(to), from, bytes, handle_), "copy to the device");
+  }
+  void copy_out(void* to, const void* from, size_t bytes) override {
+    if (bytes == 0) return;
+    const Current current(context_);
+    check(driver().copy_out(to, address(from), bytes, handle_), "copy from the device");
+  }
+  void copy(void* to, const void* from, size_t bytes) override {
+    if (bytes == 0) return;
+    const Current current(context_);
+    check(driver().copy(address(to), address(from), bytes, handle_), "copy on the device");
+  }
+  void fill(void* to, uint8_t value, size_t bytes) override {
+    if (bytes == 0) return;
+    const Current current(context_);
+    check(driver().fill(address(to), value, bytes, handle_), "fill device memory");
+  }
+
+  void launch(const Function& function, const Launch& shape, std::span<const uint64_t> arguments) override {
+    const auto& own = static_cast<const CudaFunction&>(function);
+    const Current current(context_);
+    pointers_.clear();
+    for (const uint64_t& argument : arguments) pointers_.push_back(const_cast<uint64_t*>(&argument));
+    check(driver().launch(own.handle(), shape.blocks, 1, 1, shape.threads, 1, 1,
+                          static_cast<unsigned>(shape.shared_bytes), handle_, pointers_.data(), nullptr),
+          "launch a kernel");
+  }
+
+  void record(Event& event) override {
+    not_capturing("record an event");
+    const Current current(context_);
+    check(driver().event_record(static_cast<CudaEvent&>(event).handle(), handle_), "record an event");
+  }
+  void synchronize() override {
+    not_capturing("wait");
+    const Current current(context_);
+    check(driver().stream_synchronize(handle_), "finish its work");
+  }
+
+  void begin_capture() override {
+    not_capturing("begin to capture");
+    const Current current(context_);
+    check(driver().begin_capture(handle_, cuda::kCaptureThreadLocal), "capture a graph");
+    capturing_ = true;
+  }
+  std::unique_ptr<Graph> end_capture() override {
+    if (!capturing_) throw Error(Code::STATE, "the stream captures nothing");
+    capturing_ = false;
+    const Current current(context_);
+    cuda::GraphHandle graph = nullptr;
+    check(driver().end_capture(handle_, &graph), "capture a graph");
+    return std::make_unique<CudaGraph>(context_, graph);
+  }
+  void launch(const Graph& graph) override {
+    not_capturing("launch a graph");
+    const Current current(context_);
+    check(driver().graph_launch(static_cast<const CudaGraph&>(graph).handle(), handle_), "launch a graph");
+  }
+
+ private:
+  void not_capturing(const char* what) const {
+    if (capturing_) throw Error(Code::STATE, std::string("a stream that captures cannot ") + what);
+  }
+
+  cuda::Context context_;
+  cuda::StreamHandle handle_ = nullptr;
+  bool capturing_ = false;
+  std::vector<void*> pointers_;  // to the arguments of one launch
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int number) {
+    check(driver().device_get(&number_, number), "find the device");
+    check(driver().context_retain(&context_, number_), "make a context");
+    try {
+      describe(number);
+    } catch (...) {
+      driver().context_release(number_);
+      throw;
+    }
+  }
+  ~CudaDevice() override {
+    try {
+      driver().context_release(number_);
+    } catch (const Error&) {  // in a forked child
+    }
+  }
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  const Info& info() const override { return info_; }
+
+  size_t free_bytes() const override {
+    const Current current(context_);
+    size_t free = 0;
+    size_t total = 0;
+    check(driver().memory_info(&free, &total), "ask for free memory");
+    return free;
+  }
+
+  void* allocate(size_t bytes) override {
+    const Current current(context_);
+    cuda::Address memory = 0;
+    check(driver().memory_alloc(&memory, std::max<size_t>(bytes, 1)),
+          ("allocate " + std::to_string(bytes) + " bytes on " + info_.name).c_str());
+    return reinterpret_cast<void*>(memory);
+  }
+  void free(void* memory) noexcept override {
+    if (memory == nullptr) return;
+    quietly(context_, [&] { driver().memory_free(address(memory)); });
+  }
+  void* allocate_host(size_t bytes) override {
+    const Current current(context_);
+    void* memory = nullptr;
+    check(driver().host_alloc(&memory, std::max<size_t>(bytes, 1)),
+          ("allocate " + std::to_string(bytes) + " bytes of host memory").c_str());
+    return memory;
+  }
+  void free_host(void* memory) noexcept override {
+    if (memory == nullptr) return;
+    quietly(context_, [&] { driver().host_free(memory); });
+  }
+
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(context_); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(context_); }
+
+  double elapsed_us(const Event& from, const Event& to) override {
+    const Current current(context_);
+    float ms = 0;
+    const cuda::Result result = driver().event_elapsed(&ms, static_cast<const CudaEvent&>(from).handle(),
+                                                       static_cast<const CudaEvent&>(to).handle());
+    constexpr cuda::Result kInvalidHandle = 400, kNotReady = 600;
+    if (result == kInvalidHandle || result == kNotReady) {
+      throw Error(Code::STATE, "an event was not recorded or is not reached");
+    }
+    check(result, "time events");
+    return static_cast<double>(ms) * 1000;
+  }
+
+  std::shared_ptr<Module> load(std::span<const uint8_t> code) override {
+    if (code.empty()) throw Error(Code::ENGINE_INCOMPATIBLE, info_.name + ": the code is empty");
+    return std::make_shared<CudaModule>(context_, code, info_.shared_bytes_per_block);
+  }
+
+ private:
+  int attribute(int which) const {
+    int value = 0;
+    check(driver().device_attribute(&value, which, number_), "ask for what the device can do");
+    return value;
+  }
+
+  void describe(int number) {
+    info_.name = "cuda:" + std::to_string(number);
+    info_.kind = "cuda";
+    char name[128] = "";
+    check(driver().device_name(name, sizeof name, number_), "ask for the device's name");
+    info_.model = name;
+    const int version = driver().version;
+    info_.driver =
+        "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + ", " + driver().file;
+    info_.architecture = attribute(cuda::kAttributeMajor) * 10 + attribute(cuda::kAttributeMinor);
+    info_.processors = attribute(cuda::kAttributeProcessors);
+    info_.threads_per_block = attribute(cuda::kAttributeThreadsPerBlock);
+    info_.shared_bytes_per_block = static_cast<size_t>(attribute(cuda::kAttributeSharedPerBlockOptIn));
+    info_.l2_bytes = static_cast<size_t>(attribute(cuda::kAttributeL2Bytes));
+    check(driver().device_memory(&info_.memory_bytes, number_), "ask for the device's memory");
+  }
+
+  Info info_;
+  cuda::DeviceNumber number_ = 0;
+  cuda::Context context_ = nullptr;
+};
+
+}  // namespace
+
+int cuda_device_count() {
+  int count = 0;
+  check(driver().device_count(&count), "count the devices");
+  if (count == 0) throw Error(Code::DEVICE_MISSING, "this machine has no CUDA device", "use --device cpu");
+  return count;
+}
+
+std::shared_ptr<Device> make_cuda_device(int number) {
+  const int count = cuda_device_count();
+  if (number >= count) {
+    throw Error(Code::DEVICE_MISSING, "there is no device cuda:" + std::to_string(number),
+                "the machine has " + std::to_string(count) + ": cuda:0" +
+                    (count > 1 ? " to cuda:" + std::to_string(count - 1) : ""));
+  }
+  return std::make_shared<CudaDevice>(number);
+}
+
+}  // namespace deepjit::device

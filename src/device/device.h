@@ -1,0 +1,141 @@
+// A machine that kernels run on: memory, streams, events, code, graphs. One folder a kind: cpu, cuda, null.
+//
+// A device is opened by name and shared: open() gives the same object while anyone holds it. Streams, events, modules,
+// graphs and memory must not outlive it. A stream runs what it is given in order, later; synchronize() waits for it.
+// A stream belongs to one thread at a time, a device to all. Failures are Error: DEVICE_OOM, DEVICE_LOST (nothing on
+// the device can be used any more), DRIVER_MISMATCH, LIBRARY_MISSING, DEVICE_MISSING. Destructors never throw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace deepjit::device {
+
+struct Info {
+  std::string name;      // as open() takes it, with the number: "cuda:0"
+  std::string kind;      // "cpu", "cuda", "null"
+  std::string model;     // "NVIDIA H200"
+  std::string driver;    // version and file of what drives it; empty on the CPU
+  int architecture = 0;  // of its code, such as 90; 0: it loads none
+  int processors = 1;    // multiprocessors of a GPU
+  int threads_per_block = 1024;
+  size_t shared_bytes_per_block = 0;  // the most that a block may ask for
+  size_t memory_bytes = 0;
+  size_t l2_bytes = 0;
+};
+
+// The shape of one launch.
+struct Launch {
+  uint32_t blocks = 1;
+  uint32_t threads = 1;  // of a block
+  size_t shared_bytes = 0;
+};
+
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
+
+class Function {
+ public:
+  virtual ~Function() = default;
+  // Blocks of this shape that one processor holds at once; 0 when a block does not fit.
+  virtual int blocks_per_processor(uint32_t threads, size_t shared_bytes) const = 0;
+};
+
+class Module {
+ public:
+  virtual ~Module() = default;
+  // Lives as long as the module. Throws ENGINE_RANGE when it has no such function.
+  virtual const Function& function(const std::string& name) = 0;
+};
+
+// Between begin_capture() and end_capture() nothing runs: copies, fills and launches become the nodes of a graph, and
+// other calls are not allowed. Host memory that a copy names must stay until the stream is past it, and as long as a
+// graph that holds the copy.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void copy_in(void* to, const void* from, size_t bytes) = 0;   // host to device
+  virtual void copy_out(void* to, const void* from, size_t bytes) = 0;  // device to host
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;      // device to device
+  virtual void fill(void* to, uint8_t value, size_t bytes) = 0;
+  // Every argument is eight bytes: an address or an integer.
+  virtual void launch(const Function& function, const Launch& shape, std::span<const uint64_t> arguments) = 0;
+  virtual void record(Event& event) = 0;
+  virtual void synchronize() = 0;
+  virtual void begin_capture() = 0;
+  virtual std::unique_ptr<Graph> end_capture() = 0;
+  virtual void launch(const Graph& graph) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const Info& info() const = 0;
+  virtual size_t free_bytes() const = 0;
+  // At least 256-byte aligned. DEVICE_OOM when there is no more; free(nullptr) does nothing.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void free(void* memory) noexcept = 0;
+  // Host memory that copies run fastest from and to.
+  virtual void* allocate_host(size_t bytes) = 0;
+  virtual void free_host(void* memory) noexcept = 0;
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+  // Between two events that their streams have passed.
+  virtual double elapsed_us(const Event& from, const Event& to) = 0;
+  // Code for this device's architecture; ENGINE_INCOMPATIBLE when it is for another.
+  virtual std::shared_ptr<Module> load(std::span<const uint8_t> code) = 0;
+};
+
+// "cpu", "cuda", "cuda:1", "null" (a GPU that computes nothing, for tests; "null:80" has that architecture).
+// ARGUMENT for another name, DEVICE_MISSING or LIBRARY_MISSING when the machine has no such device.
+std::shared_ptr<Device> open(const std::string& name);
+// "cuda" for "cuda:1"; checks the form only.
+std::string kind_of(const std::string& name);
+
+// What a machine has: every device that opens, and for kinds with none the reason.
+struct Found {
+  std::string name;
+  std::shared_ptr<Device> device;
+  std::string reason;  // why there is none
+};
+std::vector<Found> find_all();
+
+// A block of device memory, or of host memory for copies, that only grows.
+class Memory {
+ public:
+  enum class Kind { DEVICE, HOST };
+  Memory(Device& device, Kind kind) : device_(&device), kind_(kind) {}
+  Memory(Memory&& other) noexcept
+      : device_(other.device_), kind_(other.kind_), data_(other.data_), bytes_(other.bytes_) {
+    other.data_ = nullptr;
+    other.bytes_ = 0;
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { release(); }
+
+  // At least `bytes` bytes; what it held is lost when it has to grow.
+  void* ensure(size_t bytes);
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void release() noexcept;
+  Device* device_;
+  Kind kind_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace deepjit::device

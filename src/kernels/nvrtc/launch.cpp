@@ -1,0 +1,144 @@
+// The run side of generated GPU kernels: picks the code of the device, loads it once, and launches it. Needs no NVRTC.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "device/device.h"
+#include "kernels/launch_words.h"
+#include "kernels/nvrtc/launch_data.h"
+
+namespace deepjit {
+
+namespace nvrtc_gpu {
+
+namespace {
+
+struct Cubin {
+  int architecture = 0;
+  const Tensor* code = nullptr;
+};
+
+// A cubin runs on its own architecture and on later ones of the same generation: sm_80 on 8.6, not on 9.0.
+Cubin pick(const Tactic& tactic, int architecture) {
+  const std::string prefix = kCubinFormat;
+  Cubin best;
+  for (const PackedOperand& packed : tactic.packed) {
+    if (packed.format.rfind(prefix, 0) != 0 || packed.format.size() > prefix.size() + 6) continue;
+    const int own = std::atoi(packed.format.c_str() + prefix.size());
+    if (own / 10 != architecture / 10 || own > architecture || own <= best.architecture) continue;
+    best = {own, &packed.data};
+  }
+  return best;
+}
+
+std::string architectures_of(const Tactic& tactic) {
+  const std::string prefix = "cubin ";
+  std::string text;
+  for (const PackedOperand& packed : tactic.packed) {
+    if (packed.format.rfind(prefix, 0) != 0) continue;
+    text += (text.empty() ? "" : ", ") + packed.format.substr(prefix.size());
+  }
+  return text.empty() ? "no device" : text;
+}
+
+// Equal code is loaded once a device.
+std::shared_ptr<device::Module> module_of(device::Device& device, const Tensor& code) {
+  static std::mutex mutex;
+  static std::map<std::pair<const device::Device*, std::string>, std::weak_ptr<device::Module>> loaded;
+  std::string bytes(code.as<char>(), static_cast<size_t>(code.bytes()));
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const auto entry = loaded.find({&device, bytes}); entry != loaded.end()) {
+    if (auto found = entry->second.lock()) return found;
+  }
+  std::erase_if(loaded, [](const auto& entry) { return entry.second.expired(); });  // of engines that are gone
+  auto made = device.load({code.as<uint8_t>(), static_cast<size_t>(code.bytes())});
+  loaded.emplace(std::make_pair(&device, std::move(bytes)), made);
+  return made;
+}
+
+class GpuKernel final : public Kernel {
+ public:
+  GpuKernel(const StepShape& shape, std::shared_ptr<device::Module> module, const LaunchData& data)
+      : module_(std::move(module)), function_(&module_->function(data.name)), inputs_(shape.inputs.size()) {
+    arguments_.resize(inputs_ + shape.outputs.size());
+    for (const Quantity& q : data.params) arguments_.push_back(static_cast<uint64_t>(value_of(q, shape)));
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows = checked_mul(rows, value_of(data.extents[i], shape));
+    const int64_t columns = value_of(data.extents.back(), shape);
+    if (rows < 0 || columns < 0) throw Error(Code::ENGINE_RANGE, "a generated kernel has a negative size");
+    arguments_.push_back(static_cast<uint64_t>(rows));
+    arguments_.push_back(static_cast<uint64_t>(columns));
+    outputs_ = shape.outputs.size();
+    lay_out(shape.device->info(), data, rows, columns);
+  }
+
+  void run(const KernelArgs& args) override {
+    if (launch_.blocks == 0) return;
+    for (size_t i = 0; i < inputs_; ++i) arguments_[i] = reinterpret_cast<uint64_t>(args.inputs[i]);
+    for (size_t i = 0; i < outputs_; ++i) arguments_[inputs_ + i] = reinterpret_cast<uint64_t>(args.outputs[i]);
+    args.stream->launch(*function_, launch_, arguments_);
+  }
+
+ private:
+  // As many blocks as find work, at most as many as the device holds at once: a block takes more work when done.
+  void lay_out(const device::Info& info, const LaunchData& data, int64_t rows, int64_t columns) {
+    launch_.threads = static_cast<uint32_t>(data.threads);
+    launch_.shared_bytes = 0;
+    const int64_t useful = useful_blocks(data, rows, columns);
+    const int64_t wanted = data.row_buffers > 0 && useful > 0 ? shared_bytes(data, columns) : 0;
+    int resident = 0;
+    if (wanted > 0 && static_cast<uint64_t>(wanted) <= info.shared_bytes_per_block) {
+      launch_.shared_bytes = static_cast<size_t>(wanted);
+      resident = function_->blocks_per_processor(launch_.threads, launch_.shared_bytes);
+    }
+    if (resident == 0) {  // nothing to keep, or no room for it: the kernel then computes it again
+      launch_.shared_bytes = 0;
+      resident = function_->blocks_per_processor(launch_.threads, 0);
+    }
+    if (resident == 0) throw Error(Code::ENGINE_INCOMPATIBLE, "a block of a generated kernel does not fit the device");
+    launch_.blocks = static_cast<uint32_t>(std::min<int64_t>(useful, int64_t{resident} * info.processors));
+  }
+
+  std::shared_ptr<device::Module> module_;
+  const device::Function* function_;
+  size_t inputs_;
+  size_t outputs_ = 0;
+  std::vector<uint64_t> arguments_;  // addresses, params, rows, columns
+  device::Launch launch_;
+};
+
+class NvrtcLauncher final : public Launcher {
+ public:
+  std::string name() const override { return "nvrtc"; }
+
+  std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
+    if (shape.device == nullptr) return nullptr;
+    const int architecture = shape.device->info().architecture;
+    const Tensor* launch = packed_data(tactic, kLaunchFormat);
+    const Cubin cubin = pick(tactic, architecture);
+    if (cubin.code == nullptr) {
+      throw Error(Code::ENGINE_INCOMPATIBLE,
+                  "the engine has code for " + architectures_of(tactic) + ", the device " + shape.device->info().name +
+                      " is sm_" + std::to_string(architecture),
+                  "build it again with --target sm_" + std::to_string(architecture));
+    }
+    if (launch == nullptr) throw Error(Code::ENGINE_RANGE, "a generated kernel has no launch data");
+    return std::make_unique<GpuKernel>(shape, module_of(*shape.device, *cubin.code), read_launch_data(*launch));
+  }
+
+  Tensor unpack(const PackedOperand&, const TensorDesc&) const override {
+    throw Error(Code::INTERNAL, "generated kernels pack no operands");
+  }
+};
+
+}  // namespace
+
+}  // namespace nvrtc_gpu
+
+const Launcher& nvrtc_launcher() {
+  static const nvrtc_gpu::NvrtcLauncher launcher;
+  return launcher;
+}
+
+}  // namespace deepjit

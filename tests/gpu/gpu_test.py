@@ -1,0 +1,135 @@
+"""Tests and times a packed deepjit on a machine with a GPU. Needs Python 3 and nothing else.
+
+gpu_test.py [--out FOLDER] [--device cuda] [--only PART,PART]
+
+Parts, each with a time limit of its own so that one that fails loses little: devices (what is here, and how fast it
+copies), conformance (the device's promises), cases (every model of the fusion tests against the CPU), bench (kernels
+timed, with the bandwidth that they reach). results.json and a log for each part go to FOLDER: $OUT, else
+build/gpu-test. Exit code 0 only when all parts passed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+LIMITS_S = {"devices": 60, "conformance": 90, "cases": 240, "bench": 40}  # bench: of one run
+
+
+def nvrtc_folder() -> str:
+    """Where this Python's packages hold the run-time compiler; deepjit finds toolkits by itself."""
+    for folder in sys.path:
+        for found in sorted(Path(folder).glob("nvidia/*/lib/libnvrtc.so.1*")):
+            return str(found.parent)
+    return ""
+
+
+class Session:
+    def __init__(self, out: Path, device: str):
+        self.out, self.device = out, device
+        self.results: dict = {"parts": {}}
+        out.mkdir(parents=True, exist_ok=True)
+        self.env = dict(os.environ)
+        if folder := nvrtc_folder():
+            self.env.setdefault("DEEPJIT_CUDA_PATH", folder)
+        self.env |= {"DEEPJIT_CASES": str(TESTS / "cases"), "DEEPJIT_TEST_DEVICE": device}
+
+    def run(self, name: str, command: list, limit_s: float) -> tuple[int, str]:
+        """Exit code (124 when time was up) and stdout; all output goes to NAME.log."""
+        with open(self.out / f"{name}.log", "w+") as log, open(self.out / f"{name}.out", "w+") as text:
+            process = subprocess.Popen([str(c) for c in command], stdout=text, stderr=log, env=self.env)
+            try:
+                code = process.wait(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                code = 124
+            text.seek(0)
+            stdout = text.read()
+            log.write(stdout)
+        os.remove(self.out / f"{name}.out")
+        return code, stdout
+
+    def finish(self, part: str, ok: bool, **facts) -> None:
+        self.results["parts"][part] = {"ok": ok, **facts}
+        (self.out / "results.json").write_text(json.dumps(self.results, indent=1))
+        print(f"{part}: {'ok' if ok else 'FAILED'} {facts.get('summary', '')}", flush=True)
+
+    def devices(self) -> None:
+        code, text = self.run("devices", [ROOT / "bin/deepjit", "devices", "--measure", "--json"], LIMITS_S["devices"])
+        found = json.loads(text) if code == 0 else {}
+        here = [d for d in found.get("devices", []) if d["found"] and d["name"].startswith(self.device)]
+        self.results["devices"] = found
+        summary = ", ".join(f"{d['name']} {d['model']} copies {d.get('copy_gb_s', 0):.0f} GB/s" for d in here)
+        self.finish("devices", code == 0 and bool(here), exit_code=code, summary=summary or "no such device here")
+
+    def gtest(self, part: str, pattern: str) -> None:
+        report = self.out / f"{part}.json"
+        command = [TESTS / "deepjit_gpu_tests", f"--gtest_filter={pattern}", f"--gtest_output=json:{report}"]
+        code, _ = self.run(part, command, LIMITS_S[part])
+        tests = []
+        if report.exists():
+            tests = [t for suite in json.loads(report.read_text())["testsuites"] for t in suite["testsuite"]]
+        skipped = [t["name"] for t in tests if t.get("result") == "SKIPPED"]
+        failed = [t["name"] for t in tests if t.get("failures")]
+        passed = len(tests) - len(skipped) - len(failed)
+        summary = f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped"
+        ok = code == 0 and passed > 0
+        self.finish(part, ok, exit_code=code, summary=summary, failed=failed, skipped=skipped)
+
+    def conformance(self) -> None:
+        self.gtest("conformance", f"Kinds/*/{self.device}")
+
+    def cases(self) -> None:
+        self.gtest("cases", "Generated.*:Cases.*")
+
+    def bench(self) -> None:
+        rows, failed = [], []
+        peak = next((d.get("copy_gb_s", 0) for d in self.results.get("devices", {}).get("devices", [])
+                     if d["name"].startswith(self.device)), 0)  # fmt: skip
+        for run in json.loads((TESTS / "bench/bench.json").read_text())["runs"]:
+            shapes = [f"{name}={'x'.join(map(str, dims))}" for name, dims in run["shapes"].items()]
+            command = [ROOT / "bin/deepjit", "bench", TESTS / "bench" / run["file"], "--device", self.device]
+            command += ["--json", "--seconds", "1", *(word for shape in shapes for word in ("--shapes", shape))]
+            code, text = self.run("bench_" + run["name"].replace("@", "_"), command, LIMITS_S["bench"])
+            if code != 0:
+                failed.append(run["name"])
+                continue
+            told = json.loads(text)
+            us = told["device_us"]["p50"]
+            row = {"name": run["name"], "device_us": told["device_us"], "host_us": told["host_us"]}
+            row |= {"launches": told["launches"], "bytes": run["bytes"], "gb_s": run["bytes"] / us / 1e3}
+            row["of_copy"] = row["gb_s"] / peak if peak else None
+            rows.append(row)
+            print(f"  {run['name']:32} {us:9.2f} us  {row['gb_s']:7.0f} GB/s  {told['launches']} launches", flush=True)
+            self.results["bench"] = rows
+        self.finish("bench", not failed, failed=failed, summary=f"{len(rows)} timed, {len(failed)} failed")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Tests and times a packed deepjit on a machine with a GPU.")
+    parser.add_argument("--out", default=os.environ.get("OUT") or "build/gpu-test")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--only", default=",".join(LIMITS_S), help="parts, with commas: " + ",".join(LIMITS_S))
+    given = parser.parse_args()
+    session = Session(Path(given.out), given.device)
+    session.results["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    for part in given.only.split(","):
+        start = time.time()
+        try:
+            getattr(session, part)()
+        except Exception as fault:  # one part must not take the others with it
+            session.finish(part, False, summary=repr(fault))
+        session.results["parts"][part]["seconds"] = round(time.time() - start, 1)
+    ok = all(part["ok"] for part in session.results["parts"].values())
+    session.finish("all", ok)
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
