@@ -4,7 +4,7 @@
 
 #include "base/cpu.h"
 #include "codegen/emit_llvm.h"
-#include "codegen/region.h"
+#include "codegen/step_region.h"
 #include "kernels/kernel.h"
 #include "kernels/llvm/launch_data.h"
 
@@ -13,44 +13,6 @@ namespace deepjit {
 namespace llvm_cpu {
 
 namespace {
-
-// The region of a step in the generator's terms, with the symbolic shapes of the program.
-Region region_of(const StepShape& shape) {
-  const Program& program = *shape.program;
-  const Step& region_step = *shape.step;
-  Region region;
-  std::map<int32_t, int> numbers;
-  auto number = [&](int32_t buffer) {
-    if (buffer < 0) return -1;
-    const auto [it, fresh] = numbers.emplace(buffer, static_cast<int>(region.values.size()));
-    if (fresh) {
-      const Buffer& b = program.buffers[static_cast<size_t>(buffer)];
-      region.values.push_back(b.type);
-      region.data.push_back(b.constant.defined() ? &b.constant : nullptr);
-    }
-    return it->second;
-  };
-  for (int32_t buffer : region_step.inputs) region.inputs.push_back(number(buffer));
-  for (int32_t index : program.blocks[static_cast<size_t>(region_step.blocks[0])].steps) {
-    const Step& step = program.steps[static_cast<size_t>(index)];
-    RegionOp op;
-    op.view.op = step.op;
-    op.view.attrs = &step.attrs;
-    for (int32_t buffer : step.inputs) {
-      op.inputs.push_back(number(buffer));
-      op.view.inputs.push_back(buffer < 0 ? TensorType{} : program.buffers[static_cast<size_t>(buffer)].type);
-      const bool known = buffer >= 0 && program.buffers[static_cast<size_t>(buffer)].constant.defined();
-      op.view.constants.push_back(known ? &program.buffers[static_cast<size_t>(buffer)].constant : nullptr);
-    }
-    for (int32_t buffer : step.outputs) {
-      op.view.outputs.push_back(buffer < 0 ? TensorType{} : program.buffers[static_cast<size_t>(buffer)].type);
-    }
-    op.output = number(step.outputs[0]);
-    region.ops.push_back(std::move(op));
-  }
-  for (int32_t buffer : region_step.outputs) region.outputs.push_back(number(buffer));
-  return region;
-}
 
 int64_t cost_of(const KernelIr& kernel) {
   int64_t cost = 0;
@@ -100,7 +62,7 @@ class LlvmOfferer final : public Offerer {
       out.reason = "only regions are generated";
       return out;
     }
-    const RegionKernel built = build_kernel(region_of(shape));
+    const RegionKernel built = build_kernel(region_of_step(*shape.program, *shape.step));
     out.reason = (built.kernel ? why_not_emit(*built.kernel) : built.refusal).reason;
     if (!out.reason.empty()) return out;
     Tactic tactic;
@@ -111,7 +73,7 @@ class LlvmOfferer final : public Offerer {
   }
 
   void pack(const StepShape& shape, Tactic& tactic) const override {
-    const RegionKernel built = build_kernel(region_of(shape));
+    const RegionKernel built = build_kernel(region_of_step(*shape.program, *shape.step));
     check_internal(built.kernel.has_value(), "codegen: an offered region is no kernel");
     const Compiled& compiled = compile(*built.kernel);
     tactic.packed.push_back({-1, kCodeFormat, compiled.code});

@@ -8,6 +8,7 @@ const std::vector<const Offerer*>& offerers() {
       &reference_offerer(),
       &onednn_offerer(),
       &llvm_offerer(),
+      &nvrtc_offerer(),
   };
   return list;
 }

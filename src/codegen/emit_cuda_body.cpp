@@ -1,0 +1,315 @@
+#include "codegen/emit_cuda_body.h"
+
+#include "codegen/emit_cuda_scalar.h"
+
+namespace deepjit {
+
+namespace {
+
+constexpr int kRecomputeCost = 16;  // above this, a value that a later pass reads is kept in shared memory
+
+}  // namespace
+
+CudaBody::CudaBody(const KernelIr& kernel, const CudaMapping& mapping, CudaWriter& out)
+    : kernel_(kernel),
+      mapping_(mapping),
+      out_(out),
+      plan_(kernel, kRecomputeCost),
+      width_(mapping.per_thread),
+      known_(kernel.insts.size(), false) {}
+
+bool CudaBody::is_vector(const Access& access) const { return width_ > 1 && access.strides.back() == Quantity{1, {}}; }
+
+void CudaBody::emit_flat() {
+  emit_scalars(0);
+  emit_chunk(0, plan_.needed_in(0, false), false);
+}
+
+void CudaBody::declare_shared() {
+  if (warps_per_row() > 1) {
+    for (int stage = 0; stage < plan_.stages(); ++stage) {
+      for (int32_t r : plan_.reductions_of(stage)) {
+        out_.line("__shared__ {} part{}[{}];", cuda_register_type(inst(r).type), r,
+                  warps_per_row() * mapping_.rows_per_block());
+      }
+    }
+  }
+  if (plan_.kept().empty()) return;
+  const int rows = mapping_.rows_per_block() * static_cast<int>(plan_.kept().size());
+  if (width_ > 1) out_.line("const long long padded = (columns + {}) / {} * {};", width_ - 1, width_, width_);
+  if (width_ == 1) out_.line("const long long padded = columns;");
+  out_.line("const bool keep = {} >= {} * padded;", out_.call("row_memory_bytes", ""), rows * 4);
+  const std::string memory = out_.call("row_memory", "");
+  for (const auto& [index, buffer] : plan_.kept()) {
+    const std::string first = mapping_.rows_per_block() == 1 ? std::to_string(buffer)
+                              : plan_.kept().size() == 1     ? "slot"
+                                                         : fmt::format("(slot * {} + {})", plan_.kept().size(), buffer);
+    out_.line("float* const kept{} = {} + {} * padded;", index, memory, first);
+  }
+}
+
+void CudaBody::emit_row() {
+  std::fill(known_.begin(), known_.end(), false);
+  for (int stage = 0; stage < plan_.stages(); ++stage) {
+    emit_scalars(stage);
+    emit_stage(stage);
+  }
+  emit_scalars(plan_.stages());
+  emit_row_stores();
+}
+
+// Row values that are known once the passes before `stage` are done.
+void CudaBody::emit_scalars(int stage) {
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    const auto index = static_cast<int32_t>(i);
+    const Opcode op = inst(index).op;
+    if (plan_.per_element(index) || is_reduction(op) || known_[i] || plan_.stage_of(index) > stage) continue;
+    known_[i] = true;
+    if (op == Opcode::CONST) continue;  // written where they are used
+    out_.line("const {} v{} = {};", cuda_register_type(inst(index).type), index, expression(index));
+  }
+}
+
+void CudaBody::emit_row_stores() {
+  bool any = false;
+  for (const Store& s : kernel_.stores) any = any || !access(s.access).moves_along_row();
+  if (!any) return;
+  out_.open("if (lane == 0{})", mapping_.rows_per_block() > 1 ? " && live" : "");
+  for (const Store& s : kernel_.stores) {
+    if (access(s.access).moves_along_row()) continue;
+    out_.line("*a{} = {};", s.access, cuda_text::to_memory(out_, value(s.value), access(s.access).dtype));
+  }
+  out_.close();
+}
+
+void CudaBody::emit_stage(int stage) {
+  const std::vector<int32_t> reductions = plan_.reductions_of(stage);
+  const std::vector<int32_t> with = plan_.needed_in(stage, true);
+  const std::vector<int32_t> without = plan_.needed_in(stage, false);
+  if (with.empty() && reductions.empty() && plan_.stores_of(stage).empty()) return;
+  for (int32_t r : reductions) {
+    const std::string start = cuda_text::identity(inst(r).op, inst(r).type);
+    std::string list = start;
+    for (int k = 1; k < width_; ++k) list += ", " + start;
+    const std::string type = cuda_register_type(inst(r).type);
+    if (width_ > 1) out_.line("{} s{}[{}] = {{{}}};", type, r, width_, list);
+    if (width_ == 1) out_.line("{} v{} = {};", type, r, start);
+  }
+  bool touches = false;  // row buffers
+  for (int32_t index : with) touches = touches || plan_.is_kept(index);
+  if (touches) {
+    out_.open("if (keep)");
+    emit_pass(stage, with, true);
+    out_.otherwise();
+    emit_pass(stage, without, false);
+    out_.close();
+  } else {
+    emit_pass(stage, with, false);
+  }
+  if (reductions.empty()) return;
+  fold_lanes(reductions);
+  fold_threads(reductions);
+}
+
+void CudaBody::emit_pass(int stage, const std::vector<int32_t>& order, bool keeping) {
+  if (order.empty() && plan_.reductions_of(stage).empty() && plan_.stores_of(stage).empty()) return;
+  const std::string first = width_ > 1 ? fmt::format("lane * {}", width_) : "lane";
+  out_.line("#pragma unroll 1");
+  out_.open("for (long long column = {}; column < end; column += {})", first, width_ * mapping_.threads_per_row);
+  emit_chunk(stage, order, keeping);
+  out_.close();
+}
+
+// ---- the columns that a thread takes at once ------------------------------------------------------------
+
+void CudaBody::emit_chunk(int stage, const std::vector<int32_t>& order, bool keeping) {
+  if (width_ == 1) return emit_lane(stage, order, keeping);
+  const char* end = mapping_.threads_per_row > 0 ? "end" : "columns";
+  out_.line("const int left = column + {0} <= {1} ? {0} : (int)({1} - column);", width_, end);
+  out_.line("const bool whole = dense && left == {};", width_);
+  emit_loads(order, stage, keeping);
+  for (const Store& s : plan_.stores_of(stage)) {
+    out_.line("{} y{};", out_.vector_type(access(s.access).dtype, width_), s.access);
+  }
+  if (keeping) {
+    for (int32_t index : order) {
+      if (plan_.is_kept(index) && !plan_.read_back(index, stage)) {
+        out_.line("{} y_kept{};", out_.vector_type(DType::FLOAT32, width_), index);
+      }
+    }
+  }
+  out_.open_lanes(width_);
+  emit_lane(stage, order, keeping);
+  out_.close();
+  if (keeping) keep_values(stage);
+  emit_stores(plan_.stores_of(stage));
+}
+
+// The elements of all loads, and the kept values, as vectors x0, x1 ...
+void CudaBody::emit_loads(const std::vector<int32_t>& order, int stage, bool keeping) {
+  std::vector<int32_t> loads;
+  for (int32_t index : order) {
+    if (keeping && plan_.read_back(index, stage)) {
+      const std::string type = out_.vector_type(DType::FLOAT32, width_);
+      out_.line("const {0} x{1} = *(const {0}*)(kept{1} + column);", type, index);
+    } else if (inst(index).op == Opcode::LOAD && is_vector(access(inst(index).access))) {
+      loads.push_back(index);
+      out_.line("{} x{};", out_.vector_type(access(inst(index).access).dtype, width_), index);
+    }
+  }
+  if (loads.empty()) return;
+  out_.open("if (whole)");
+  for (int32_t index : loads) {
+    const std::string type = CudaWriter::vector_name(access(inst(index).access).dtype, width_);
+    out_.line("x{} = *(const {}*)(a{} + column);", index, type, inst(index).access);
+  }
+  out_.otherwise();
+  out_.open_lanes(width_);
+  for (int32_t index : loads) out_.line("x{0}.at[k] = k < left ? a{1}[column + k] : 0;", index, inst(index).access);
+  out_.close();
+  out_.close();
+}
+
+// One column; in vectors, lane k of them.
+void CudaBody::emit_lane(int stage, const std::vector<int32_t>& order, bool keeping) {
+  for (int32_t index : order) {
+    const bool read_back = keeping && plan_.read_back(index, stage);
+    const std::string from = !read_back   ? expression(index)
+                             : width_ > 1 ? fmt::format("x{}.at[k]", index)
+                                          : fmt::format("kept{}[column]", index);
+    out_.line("const {} v{} = {};", cuda_register_type(inst(index).type), index, from);
+    if (!keeping || read_back || !plan_.is_kept(index)) continue;
+    if (width_ > 1) out_.line("y_kept{0}.at[k] = v{0};", index);
+    if (width_ == 1) out_.line("kept{0}[column] = v{0};", index);
+  }
+  for (const Store& s : plan_.stores_of(stage)) {
+    const std::string stored = cuda_text::to_memory(out_, value(s.value), access(s.access).dtype);
+    if (width_ > 1) out_.line("y{}.at[k] = {};", s.access, stored);
+    if (width_ == 1) out_.line("{} = {};", element(s.access), stored);
+  }
+  const std::vector<int32_t> reductions = plan_.reductions_of(stage);
+  if (reductions.empty()) return;
+  if (width_ > 1) out_.open("if (k < left)");
+  for (int32_t r : reductions) {
+    const std::string sum = width_ > 1 ? fmt::format("s{}[k]", r) : fmt::format("v{}", r);
+    out_.line("{} = {};", sum, combined(r, sum, value(inst(r).args[0])));
+  }
+  if (width_ > 1) out_.close();
+}
+
+void CudaBody::keep_values(int stage) {
+  for (const auto& [index, buffer] : plan_.kept()) {
+    if (plan_.stage_of(index) != stage) continue;
+    out_.line("*({}*)(kept{} + column) = y_kept{};", CudaWriter::vector_name(DType::FLOAT32, width_), index, index);
+  }
+}
+
+void CudaBody::emit_stores(const std::vector<Store>& stores) {
+  std::vector<Store> vectors;
+  for (const Store& s : stores) {
+    if (is_vector(access(s.access))) vectors.push_back(s);
+  }
+  if (!vectors.empty()) {
+    out_.open("if (whole)");
+    for (const Store& s : vectors) {
+      const std::string type = CudaWriter::vector_name(access(s.access).dtype, width_);
+      out_.line("*({0}*)(a{1} + column) = y{1};", type, s.access);
+    }
+    out_.otherwise();
+    out_.open_lanes(width_);
+    for (const Store& s : vectors) out_.line("if (k < left) a{0}[column + k] = y{0}.at[k];", s.access);
+    out_.close();
+    out_.close();
+  }
+  if (vectors.size() == stores.size()) return;
+  out_.open_lanes(width_);
+  for (const Store& s : stores) {
+    if (!is_vector(access(s.access))) out_.line("if (k < left) {} = y{}.at[k];", element(s.access), s.access);
+  }
+  out_.close();
+}
+
+// ---- reductions -----------------------------------------------------------------------------------------
+
+// The lanes of a thread, by halves.
+void CudaBody::fold_lanes(const std::vector<int32_t>& reductions) {
+  if (width_ == 1) return;
+  for (int32_t r : reductions) {
+    for (int half = width_ / 2; half > 1; half /= 2) {
+      for (int k = 0; k < half; ++k) {
+        const std::string into = fmt::format("s{}[{}]", r, k);
+        out_.line("{} = {};", into, combined(r, into, fmt::format("s{}[{}]", r, k + half)));
+      }
+    }
+    out_.line("{} v{} = {};", cuda_register_type(inst(r).type), r,
+              combined(r, fmt::format("s{}[0]", r), fmt::format("s{}[1]", r)));
+  }
+}
+
+// The threads of a row: those of a warp by halves, then the warps one after another. All get the result.
+void CudaBody::fold_threads(const std::vector<int32_t>& reductions) {
+  const int lanes = std::min(mapping_.threads_per_row, 32);
+  out_.line("#pragma unroll");
+  out_.open("for (int step = {}; step > 0; step /= 2)", lanes / 2);
+  for (int32_t r : reductions) {
+    const std::string own = fmt::format("v{}", r);
+    out_.line("{} = {};", own, combined(r, own, fmt::format("__shfl_xor_sync(0xffffffffu, {}, step)", own)));
+  }
+  out_.close();
+  const int warps = warps_per_row();
+  if (warps <= 1) return;
+  out_.open("if (lane % 32 == 0)");
+  const std::string own_row = mapping_.rows_per_block() > 1 ? fmt::format("slot * {} + ", warps) : "";
+  for (int32_t r : reductions) out_.line("part{0}[{1}lane / 32] = v{0};", r, own_row);
+  out_.close();
+  out_.line("__syncthreads();");
+  for (int32_t r : reductions) out_.line("v{0} = part{0}[{1}0];", r, own_row);
+  out_.line("#pragma unroll 1");
+  out_.open("for (int warp = 1; warp < {}; ++warp)", warps);
+  for (int32_t r : reductions) {
+    const std::string own = fmt::format("v{}", r);
+    out_.line("{} = {};", own, combined(r, own, fmt::format("part{}[{}warp]", r, own_row)));
+  }
+  out_.close();
+}
+
+// ---- expressions ----------------------------------------------------------------------------------------
+
+std::string CudaBody::value(int32_t index) const {
+  if (inst(index).op == Opcode::CONST) return cuda_text::literal(inst(index).number, inst(index).type);
+  return fmt::format("v{}", index);
+}
+
+std::string CudaBody::combined(int32_t reduction, const std::string& a, const std::string& b) {
+  return cuda_text::combine(out_, inst(reduction).op, inst(reduction).type, a, b);
+}
+
+// One element in memory: of the row's start, or of this column.
+std::string CudaBody::element(int32_t access_index) const {
+  const Access& a = access(access_index);
+  if (!a.moves_along_row()) return fmt::format("*a{}", access_index);
+  const std::string column = width_ > 1 ? "(column + k)" : "column";
+  if (a.strides.back() == Quantity{1, {}}) return fmt::format("a{}[{}]", access_index, column);
+  return fmt::format("a{}[{} * {}]", access_index, column, row_strides_[static_cast<size_t>(access_index)]);
+}
+
+std::string CudaBody::expression(int32_t index) {
+  const Inst& i = inst(index);
+  if (i.op == Opcode::ROW_SIZE) return fmt::format("({})columns", cuda_register_type(i.type));
+  if (i.op == Opcode::LOAD) {
+    const Access& a = access(i.access);
+    if (plan_.per_element(index) && is_vector(a)) {
+      return cuda_text::from_memory(out_, fmt::format("x{}.at[k]", index), a.dtype);
+    }
+    const bool beyond = plan_.per_element(index) && width_ > 1;  // a column past the end has no element
+    const std::string read = cuda_text::from_memory(out_, element(i.access), a.dtype);
+    return beyond ? fmt::format("k < left ? {} : {}", read, cuda_text::literal(0, i.type)) : read;
+  }
+  std::vector<std::string> args;
+  for (int32_t arg : i.args) {
+    if (arg >= 0) args.push_back(value(arg));
+  }
+  return cuda_text::operation(out_, i, i.args[0] < 0 ? i.type : inst(i.args[0]).type, args);
+}
+
+}  // namespace deepjit

@@ -1,0 +1,63 @@
+// What one thread does with its columns of a row: passes over them, reductions between the passes.
+//
+// The text stands in the loops of emit_cuda.cpp, which give it `row` and its index along the outer axes, and pointers
+// a0, a1 ... to the row's start for each access.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/emit_cuda.h"
+#include "codegen/emit_cuda_writer.h"
+#include "codegen/row_plan.h"
+
+namespace deepjit {
+
+class CudaBody {
+ public:
+  CudaBody(const KernelIr& kernel, const CudaMapping& mapping, CudaWriter& out);
+
+  const RowPlan& plan() const { return plan_; }
+  // The text of an access's row stride, when operands are walked in other steps than one.
+  void set_row_strides(std::vector<std::string> strides) { row_strides_ = std::move(strides); }
+
+  // A flat kernel: the columns from `column`, before `columns`.
+  void emit_flat();
+  // A kernel of rows: shared memory, before all loops; then one row.
+  void declare_shared();
+  void emit_row();
+
+  // Is the access read or written by whole vectors? Its alignment is then part of `dense`.
+  bool is_vector(const Access& access) const;
+
+ private:
+  void emit_scalars(int stage);
+  void emit_row_stores();
+  void emit_stage(int stage);
+  void emit_pass(int stage, const std::vector<int32_t>& order, bool keeping);
+  void emit_chunk(int stage, const std::vector<int32_t>& order, bool keeping);
+  void emit_loads(const std::vector<int32_t>& order, int stage, bool keeping);
+  void emit_lane(int stage, const std::vector<int32_t>& order, bool keeping);
+  void emit_stores(const std::vector<Store>& stores);
+  void keep_values(int stage);
+  void fold_lanes(const std::vector<int32_t>& reductions);
+  void fold_threads(const std::vector<int32_t>& reductions);
+
+  const Inst& inst(int32_t index) const { return kernel_.insts[static_cast<size_t>(index)]; }
+  const Access& access(int32_t index) const { return kernel_.accesses[static_cast<size_t>(index)]; }
+  std::string value(int32_t index) const;
+  std::string expression(int32_t index);
+  std::string combined(int32_t reduction, const std::string& a, const std::string& b);
+  std::string element(int32_t access_index) const;
+  int warps_per_row() const { return mapping_.threads_per_row / 32; }
+
+  const KernelIr& kernel_;
+  CudaMapping mapping_;
+  CudaWriter& out_;
+  RowPlan plan_;
+  int width_;
+  std::vector<std::string> row_strides_;
+  std::vector<bool> known_;  // row values that have been written
+};
+
+}  // namespace deepjit

@@ -1,0 +1,90 @@
+#include "codegen/row_plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace deepjit {
+
+namespace {
+
+// What computing one element costs, in rough instructions.
+int cost_of(Opcode op) {
+  if (is_transcendental(op)) return 20;
+  return op == Opcode::DIV || op == Opcode::SQRT || op == Opcode::RECIPROCAL ? 8 : 1;
+}
+
+}  // namespace
+
+RowPlan::RowPlan(const KernelIr& kernel, int recompute_cost)
+    : kernel_(kernel), per_element_(kernel.per_element()), stage_(kernel.stages()) {
+  for (size_t i = 0; i < kernel.insts.size(); ++i) {
+    if (!is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
+  }
+  while (find_costly(recompute_cost)) {
+  }
+}
+
+// Keeps one more value; false when there is none.
+bool RowPlan::find_costly(int recompute_cost) {
+  std::vector<int> cost(kernel_.insts.size(), 0);
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    if (!per_element_[i]) continue;
+    cost[i] = cost_of(kernel_.insts[i].op);
+    for (int32_t arg : kernel_.insts[i].args) {
+      if (arg >= 0 && per_element(arg) && !is_kept(arg)) cost[i] += cost[static_cast<size_t>(arg)];
+    }
+  }
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    const Inst& inst = kernel_.insts[i];
+    if (!per_element_[i] && !is_reduction(inst.op)) continue;
+    for (int32_t arg : inst.args) {
+      if (arg < 0 || !per_element(arg) || is_kept(arg) || stage_[i] <= stage_of(arg)) continue;
+      if (cost[static_cast<size_t>(arg)] <= recompute_cost) continue;
+      if (kernel_.insts[static_cast<size_t>(arg)].type != DType::FLOAT32) continue;
+      kept_.emplace(arg, static_cast<int>(kept_.size()));
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<int32_t> RowPlan::reductions_of(int stage) const {
+  std::vector<int32_t> out;
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    if (is_reduction(kernel_.insts[i].op) && stage_[i] == stage) out.push_back(static_cast<int32_t>(i));
+  }
+  return out;
+}
+
+std::vector<Store> RowPlan::stores_of(int stage) const {
+  std::vector<Store> out;
+  for (const Store& s : kernel_.stores) {
+    const bool along = kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row();
+    if (along && stage_of(s.value) == stage) out.push_back(s);
+  }
+  return out;
+}
+
+std::vector<int32_t> RowPlan::needed_in(int stage, bool keeping) const {
+  std::set<int32_t> wanted;
+  std::vector<int32_t> work;
+  auto want = [&](int32_t index) {
+    if (index >= 0 && per_element(index) && wanted.insert(index).second) work.push_back(index);
+  };
+  for (int32_t reduction : reductions_of(stage)) want(kernel_.insts[static_cast<size_t>(reduction)].args[0]);
+  for (const Store& s : stores_of(stage)) want(s.value);
+  if (keeping) {
+    for (const auto& [index, buffer] : kept_) {
+      if (stage_of(index) == stage) want(index);
+    }
+  }
+  while (!work.empty()) {
+    const int32_t index = work.back();
+    work.pop_back();
+    if (keeping && read_back(index, stage)) continue;
+    for (int32_t arg : kernel_.insts[static_cast<size_t>(index)].args) want(arg);
+  }
+  return {wanted.begin(), wanted.end()};
+}
+
+}  // namespace deepjit

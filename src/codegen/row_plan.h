@@ -1,0 +1,47 @@
+// The passes over the row of a kernel: what each computes, and which values are worth keeping between them.
+//
+// Each pass ("stage") goes over the row once. It computes again what it needs of earlier passes, or reads it back
+// when an earlier pass kept it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+
+namespace deepjit {
+
+class RowPlan {
+ public:
+  // Float values that a later pass reads are kept when computing them again costs more than `recompute_cost`, in rough
+  // instructions an element.
+  RowPlan(const KernelIr& kernel, int recompute_cost);
+
+  int stages() const { return stages_; }
+  int stage_of(int32_t index) const { return stage_[static_cast<size_t>(index)]; }
+  bool per_element(int32_t index) const { return per_element_[static_cast<size_t>(index)]; }
+  // Instruction -> the number of its row buffer.
+  const std::map<int32_t, int>& kept() const { return kept_; }
+  bool is_kept(int32_t index) const { return kept_.count(index) != 0; }
+  // Is it read back in this pass, rather than computed?
+  bool read_back(int32_t index, int stage) const { return is_kept(index) && stage_of(index) < stage; }
+
+  // Per-element instructions that the pass needs for its reductions, stores and row buffers, in order. Without
+  // `keeping`, nothing is kept or read back.
+  std::vector<int32_t> needed_in(int stage, bool keeping) const;
+  std::vector<int32_t> reductions_of(int stage) const;
+  // Stores along the row.
+  std::vector<Store> stores_of(int stage) const;
+
+ private:
+  bool find_costly(int recompute_cost);
+
+  const KernelIr& kernel_;
+  std::vector<bool> per_element_;
+  std::vector<int> stage_;
+  int stages_ = 1;
+  std::map<int32_t, int> kept_;
+};
+
+}  // namespace deepjit

@@ -1,0 +1,217 @@
+// Stands for the device under generated CUDA text, so that g++ compiles it: what the text uses of CUDA and no more.
+//
+// The threads of a block are fibres of one CPU thread. A barrier or shuffle lets the others run up to theirs. Blocks
+// run one after another. Where CUDA leaves a block's result open, the emulation fails: a barrier that some threads do
+// not reach, a shuffle that not all threads of the warp join. Threads run in either order between barriers, so that
+// text that relies on an order gives two results. x86-64 only.
+#pragma once
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <utility>
+#include <vector>
+
+#define DEEPJIT_EMULATED 1
+#define __global__
+#define __device__
+#define __shared__ static
+#define __forceinline__ inline
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(n)
+
+struct EmulatedIndex {
+  unsigned int x = 0, y = 0, z = 0;
+};
+static EmulatedIndex threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emulation {
+
+// What the test says of a launch; kernels take addresses of their arguments as a driver does.
+struct Launch {
+  int blocks, threads;
+  long long shared_bytes;
+  bool backwards;  // the order of the threads between barriers
+};
+
+// Saves the callee's registers on the running stack, notes where that is, and goes on where another stack was left.
+extern "C" void emulation_switch(void** left, void* taken);
+asm(R"(
+.text
+emulation_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+
+enum class State { READY, AT_WARP, AT_BLOCK, DONE };
+
+constexpr size_t kStack = 64 << 10;
+constexpr int kMostThreads = 1024;
+
+struct Fibre {
+  State state = State::READY;
+  void* at = nullptr;
+  int parity = 0;  // of its shuffles: the next one does not overwrite what a slower thread still reads
+  unsigned long long given[2] = {0, 0};
+};
+
+static Fibre fibres[kMostThreads];
+static void* scheduler = nullptr;
+static char* stacks = nullptr;
+static std::vector<float> row_buffers;
+static void (*entry)(void*) = nullptr;
+static void* entry_argument = nullptr;
+
+static void wait(State state) {
+  Fibre& fibre = fibres[threadIdx.x];
+  fibre.state = state;
+  emulation_switch(&fibre.at, scheduler);
+}
+
+static void first_steps() {
+  entry(entry_argument);
+  wait(State::DONE);
+}
+
+static void start(int thread) {
+  Fibre& fibre = fibres[thread];
+  fibre = Fibre();
+  void** top = reinterpret_cast<void**>(stacks + (static_cast<size_t>(thread) + 1) * kStack);
+  *--top = nullptr;  // the stack is then as after a call
+  *--top = reinterpret_cast<void*>(&first_steps);
+  top -= 6;
+  fibre.at = top;
+}
+
+// Lets go on those who all wait for each other. False when nobody can.
+static bool release(int threads) {
+  bool any = false;
+  for (int warp = 0; warp < threads; warp += 32) {
+    bool all = true;
+    for (int t = warp; t < warp + 32; ++t) all = all && fibres[t].state == State::AT_WARP;
+    for (int t = warp; all && t < warp + 32; ++t) fibres[t].state = State::READY;
+    any = any || all;
+  }
+  bool all = true;
+  for (int t = 0; t < threads; ++t) all = all && fibres[t].state == State::AT_BLOCK;
+  for (int t = 0; all && t < threads; ++t) fibres[t].state = State::READY;
+  return any || all;
+}
+
+static bool run_block(const Launch& launch) {
+  for (int t = 0; t < launch.threads; ++t) start(t);
+  memset(row_buffers.data(), 0xff, row_buffers.size() * sizeof(float));  // NaN
+  for (;;) {
+    int done = 0;
+    for (int i = 0; i < launch.threads; ++i) {
+      const int t = launch.backwards ? launch.threads - 1 - i : i;
+      threadIdx.x = static_cast<unsigned int>(t);
+      if (fibres[t].state == State::READY) emulation_switch(&scheduler, fibres[t].at);
+      done += fibres[t].state == State::DONE ? 1 : 0;
+    }
+    if (done == launch.threads) return true;
+    if (!release(launch.threads)) return false;
+  }
+}
+
+template <typename... Types, size_t... I>
+void call(void (*kernel)(Types...), void** arguments, std::index_sequence<I...>) {
+  kernel(*static_cast<Types*>(arguments[I])...);
+}
+
+// "" when all blocks came to their end.
+template <typename... Types>
+const char* run(void (*kernel)(Types...), void** arguments, const Launch& launch) {
+  if (launch.threads > kMostThreads || launch.threads % 32 != 0) return "a block of that many threads";
+  if (stacks == nullptr) {
+    void* memory = mmap(nullptr, kStack * kMostThreads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return "no memory for stacks";
+    stacks = static_cast<char*>(memory);
+  }
+  struct Job {
+    void (*kernel)(Types...);
+    void** arguments;
+  } job = {kernel, arguments};
+  entry = [](void* j) {
+    const Job& its = *static_cast<Job*>(j);
+    call(its.kernel, its.arguments, std::index_sequence_for<Types...>());
+  };
+  entry_argument = &job;
+  row_buffers.assign(static_cast<size_t>(launch.shared_bytes) / sizeof(float) + 4, 0.0f);
+  blockDim.x = static_cast<unsigned int>(launch.threads);
+  gridDim.x = static_cast<unsigned int>(launch.blocks);
+  for (int block = 0; block < launch.blocks; ++block) {
+    blockIdx.x = static_cast<unsigned int>(block);
+    if (!run_block(launch)) return "threads that wait for others forever";
+  }
+  return "";
+}
+
+}  // namespace emulation
+
+// ---- what the text calls --------------------------------------------------------------------------------
+
+static inline void __syncthreads() { emulation::wait(emulation::State::AT_BLOCK); }
+
+template <typename T>
+static inline T __shfl_xor_sync(unsigned int mask, T value, int lanes) {
+  if (mask != 0xffffffffu) __builtin_trap();
+  emulation::Fibre& own = emulation::fibres[threadIdx.x];
+  const int parity = own.parity;
+  own.parity ^= 1;
+  memcpy(&own.given[parity], &value, sizeof(T));
+  const unsigned int from = threadIdx.x ^ static_cast<unsigned int>(lanes);
+  emulation::wait(emulation::State::AT_WARP);
+  memcpy(&value, &emulation::fibres[from].given[parity], sizeof(T));
+  return value;
+}
+
+static inline float __int_as_float(int bits) {
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+static inline int __float_as_int(float x) {
+  int bits;
+  memcpy(&bits, &x, sizeof(x));
+  return bits;
+}
+static inline double __longlong_as_double(long long bits) {
+  double x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+static inline float float_of_half(unsigned short bits) {
+  _Float16 x;
+  memcpy(&x, &bits, sizeof(x));
+  return static_cast<float>(x);
+}
+static inline unsigned short half_of_float(float x) {
+  const _Float16 narrow = static_cast<_Float16>(x);
+  unsigned short bits;
+  memcpy(&bits, &narrow, sizeof(bits));
+  return bits;
+}
+
+static inline float* row_memory() {
+  auto address = reinterpret_cast<unsigned long long>(emulation::row_buffers.data());
+  return reinterpret_cast<float*>((address + 15) / 16 * 16);
+}
+static inline long long row_memory_bytes() {
+  return (static_cast<long long>(emulation::row_buffers.size()) - 4) * static_cast<long long>(sizeof(float));
+}

@@ -1,0 +1,180 @@
+// Generated CUDA kernels as a whole: mappings of all kinds, lengths around their widths, broadcasts, row buffers.
+#include <gtest/gtest.h>
+
+#include "codegen/ir_builder.h"
+#include "cuda_cases.h"
+
+namespace deepjit {
+namespace {
+
+using Ref = IrBuilder::Ref;
+
+const Quantity kOne{};
+const Quantity kZero{0, {}};
+
+Quantity dim(int operand, int axis) { return {1, {{static_cast<int16_t>(operand), static_cast<int16_t>(axis)}}}; }
+
+// in[rows, columns] -> a value a row, or a row of values.
+KernelIr row_kernel(DType type, bool per_row, const std::function<Ref(IrBuilder&, Ref)>& formula) {
+  IrBuilder b;
+  b.kernel.inputs = 1;
+  b.kernel.extents = {dim(0, 0), dim(0, 1)};
+  const Ref x = b.load({0, type, {dim(0, 1), kOne}});
+  const Ref y = formula(b, x);
+  b.store(y, per_row ? Access{1, type, {kOne, kZero}} : Access{1, type, {dim(0, 1), kOne}});
+  return b.kernel;
+}
+
+CudaCase row_case(const std::string& name, const KernelIr& kernel, const CudaMapping& mapping, const Dims& dims) {
+  CudaCase c;
+  c.name = name + " at " + dims.to_string() + " as " + mapping.to_string();
+  c.kernel = kernel;
+  c.mapping = mapping;
+  const DType type = kernel.accesses[0].dtype;
+  c.inputs = {{type, dims}};
+  const bool per_row = !kernel.accesses[static_cast<size_t>(kernel.stores[0].access)].moves_along_row();
+  c.outputs = {{type, per_row ? Dims{dims[0]} : dims}};
+  c.tolerance = 2e-5;
+  return c;
+}
+
+Ref softmax(IrBuilder& b, Ref x) {
+  const Ref e = b.unary(Opcode::EXP, b.binary(Opcode::SUB, x, b.reduce(Opcode::MAXIMUM, x)));
+  return b.binary(Opcode::MUL, e, b.unary(Opcode::RECIPROCAL, b.reduce(Opcode::SUM, e)));
+}
+
+Ref layer_norm(IrBuilder& b, Ref x) {
+  const Ref n = b.row_size(b.type(x));
+  const Ref d = b.binary(Opcode::SUB, x, b.binary(Opcode::DIV, b.reduce(Opcode::SUM, x), n));
+  const Ref v = b.binary(Opcode::DIV, b.reduce(Opcode::SUM, b.binary(Opcode::MUL, d, d)), n);
+  const Ref s = b.unary(Opcode::SQRT, b.binary(Opcode::ADD, v, b.constant(1e-5)));
+  return b.binary(Opcode::DIV, d, s);
+}
+
+const Dims kShapes[] = {{1, 1},   {5, 2},    {3, 7},    {9, 8}, {2, 31}, {4, 64},
+                        {5, 129}, {3, 1000}, {1, 4099}, {0, 8}, {3, 0}};
+
+TEST(CudaRows, ReductionsOfEveryKindAndType) {
+  std::vector<CudaCase> cases;
+  for (DType type : {DType::FLOAT32, DType::FLOAT64, DType::INT32, DType::INT64}) {
+    for (Opcode op : {Opcode::SUM, Opcode::PRODUCT, Opcode::MINIMUM, Opcode::MAXIMUM}) {
+      const KernelIr kernel = row_kernel(type, true, [op](IrBuilder& b, Ref x) { return b.reduce(op, x); });
+      for (const Dims& dims : kShapes) {
+        for (const CudaMapping& mapping : {CudaMapping{2, 8}, {1, 256}}) {
+          CudaCase c = row_case(std::string(opcode_name(op)), kernel, mapping, dims);
+          // Sums of values of both signs lose digits; products of many overflow here and not there.
+          c.hard = op == Opcode::MINIMUM || op == Opcode::MAXIMUM || !is_float(type);
+          if (is_float(type)) c.scale = 1;
+          if (op == Opcode::PRODUCT && is_float(type) && dims[1] > 8) continue;
+          cases.push_back(c);
+        }
+      }
+    }
+  }
+  check_cases(cases);
+}
+
+TEST(CudaRows, SoftmaxAndNormInEveryMapping) {
+  std::vector<CudaCase> cases;
+  for (DType type : {DType::FLOAT32, DType::FLOAT16}) {
+    const KernelIr soft = row_kernel(type, false, softmax);
+    const KernelIr norm = row_kernel(type, false, layer_norm);
+    for (const auto& [width, threads] :
+         {std::pair{1, 2}, {8, 4}, {4, 32}, {1, 32}, {2, 64}, {4, 512}, {8, 1024}, {1, 1024}}) {
+      if (type == DType::FLOAT16 && width < 8) continue;
+      for (const Dims& dims : kShapes) {
+        cases.push_back(row_case("softmax", soft, {width, threads}, dims));
+        CudaCase c = row_case("norm", norm, {width, threads}, dims);
+        c.hard = false;
+        c.scale = 0.1;
+        if (dims[1] > 2) cases.push_back(c);
+      }
+    }
+  }
+  check_cases(cases);
+}
+
+// x[N, C, W] * scale[C] + bias[W], and the sum of two more operands of other types; also turned: y[C, N, W].
+KernelIr broadcast_kernel(bool turned) {
+  IrBuilder b;
+  b.kernel.inputs = 3;
+  b.kernel.extents = {dim(0, 0), dim(0, 1), dim(0, 2)};
+  const Quantity row = dim(0, 2);
+  const Ref x = b.load({0, DType::FLOAT32, {dim(0, 1) * row, row, kOne}});
+  const Ref scale = b.load({1, DType::FLOAT16, {kZero, kOne, kZero}});
+  const Ref bias = b.load({2, DType::INT8, {kZero, kZero, kOne}});
+  const Ref y = b.binary(Opcode::ADD, b.binary(Opcode::MUL, x, scale), b.cast(bias, DType::FLOAT32));
+  b.store(y, turned ? Access{3, DType::FLOAT32, {row, dim(0, 0) * row, kOne}}
+                    : Access{3, DType::FLOAT32, {dim(0, 1) * row, row, kOne}});
+  return b.kernel;
+}
+
+TEST(CudaRows, FlatKernelsOfManyShapes) {
+  std::vector<CudaCase> cases;
+  for (bool turned : {false, true}) {
+    const KernelIr kernel = broadcast_kernel(turned);
+    for (int width : {1, 2, 4, 8}) {
+      for (const Dims& d : {Dims{1, 1, 1}, Dims{3, 5, 7}, Dims{2, 3, 64}, Dims{7, 1, 16}, Dims{1, 4, 1001},
+                            Dims{0, 4, 8}, Dims{2, 0, 8}, Dims{2, 3, 0}, Dims{600, 3, 2}}) {
+        CudaCase c;
+        c.name = "broadcast at " + d.to_string();
+        c.kernel = kernel;
+        c.mapping = {width, 0};
+        c.inputs = {{DType::FLOAT32, d}, {DType::FLOAT16, {d[1]}}, {DType::INT8, {d[2]}}};
+        c.outputs = {{DType::FLOAT32, turned ? Dims{d[1], d[0], d[2]} : d}};
+        cases.push_back(c);
+      }
+    }
+  }
+  check_cases(cases);
+}
+
+// Without reductions, but with an output that is stored once a row.
+TEST(CudaRows, StoresOnceARow) {
+  IrBuilder b;
+  b.kernel.inputs = 2;
+  b.kernel.extents = {dim(0, 0), dim(0, 1)};
+  const Ref x = b.load({0, DType::FLOAT32, {dim(0, 1), kOne}});
+  const Ref s = b.unary(Opcode::EXP, b.load({1, DType::FLOAT32, {kOne, kZero}}));
+  b.store(b.binary(Opcode::MUL, x, s), {2, DType::FLOAT32, {dim(0, 1), kOne}});
+  b.store(s, {3, DType::FLOAT32, {kOne, kZero}});
+  std::vector<CudaCase> cases;
+  for (int threads : {4, 32, 256}) {
+    for (const Dims& d : kShapes) {
+      CudaCase c;
+      c.name = "scaled at " + d.to_string();
+      c.kernel = b.kernel;
+      c.mapping = {4, threads};
+      c.inputs = {{DType::FLOAT32, d}, {DType::FLOAT32, {d[0]}}};
+      c.outputs = {{DType::FLOAT32, d}, {DType::FLOAT32, {d[0]}}};
+      cases.push_back(c);
+    }
+  }
+  check_cases(cases);
+}
+
+TEST(CudaRows, MappingsFollowTheColumns) {
+  const KernelIr soft = row_kernel(DType::FLOAT32, false, softmax);
+  auto names = [](const KernelIr& kernel, int64_t columns) {
+    std::string text;
+    for (const CudaMapping& m : cuda_mappings(kernel, columns)) text += m.to_string() + " ";
+    return text;
+  };
+  EXPECT_EQ(names(soft, 10), "row4x2 row32x2 ");
+  EXPECT_EQ(names(soft, 256), "row32x4 ");
+  EXPECT_EQ(names(soft, 4096), "row32x4 row128x4 row512x4 ");
+  EXPECT_EQ(names(soft, 4097), "row32x1 row128x1 row512x1 ");
+  EXPECT_EQ(names(broadcast_kernel(false), 64), "flat8 flat1 ");
+  EXPECT_EQ(names(broadcast_kernel(false), 63), "flat1 ");
+  for (const char* name : {"flat1", "flat8", "row2x1", "row1024x8"}) {
+    EXPECT_EQ(CudaMapping::parse(name).to_string(), name);
+  }
+}
+
+TEST(CudaRows, CostlyValuesAreKept) {
+  EXPECT_EQ(emit_cuda_text(row_kernel(DType::FLOAT32, false, softmax), {4, 32}).row_buffers, 1);
+  EXPECT_EQ(emit_cuda_text(row_kernel(DType::FLOAT32, false, layer_norm), {4, 32}).row_buffers, 0);
+}
+
+}  // namespace
+}  // namespace deepjit

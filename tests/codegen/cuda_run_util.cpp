@@ -1,0 +1,221 @@
+#include "cuda_run_util.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "codegen/nvrtc.h"
+#include "kernels/launch_words.h"
+
+namespace deepjit {
+
+namespace {
+
+using Launch = const char* (*)(void**, int, int, long long, int);
+
+constexpr size_t kPage = 4096;
+constexpr unsigned char kUntouched = 0x7f;
+
+// Memory between two pages that nobody may touch. The operand lies at its start, aligned, or right before its end.
+class GuardedMemory {
+ public:
+  GuardedMemory(size_t bytes, bool at_end) : bytes_(bytes) {
+    size_ = (bytes + kPage - 1) / kPage * kPage;
+    void* all = mmap(nullptr, size_ + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) throw Error(Code::HOST_OOM, "no memory for an operand");
+    start_ = static_cast<unsigned char*>(all) + kPage;
+    if (size_ > 0) mprotect(start_, size_, PROT_READ | PROT_WRITE);
+    if (size_ > 0) std::memset(start_, kUntouched, size_);
+    data_ = at_end ? start_ + size_ - bytes : start_;
+  }
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  ~GuardedMemory() { munmap(start_ - kPage, size_ + 2 * kPage); }
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  // Was nothing written beside the operand?
+  bool is_clean() const {
+    const auto untouched = [](unsigned char c) { return c == kUntouched; };
+    return std::all_of(start_, data_, untouched) && std::all_of(data_ + bytes_, start_ + size_, untouched);
+  }
+
+ private:
+  size_t bytes_;
+  size_t size_ = 0;
+  unsigned char* start_ = nullptr;
+  unsigned char* data_ = nullptr;
+};
+
+struct Way {
+  bool backwards;
+  bool at_end;
+  bool with_row_buffers;
+};
+constexpr Way kWays[] = {{false, false, true}, {true, true, true}, {false, true, false}};
+constexpr int64_t kBlocks = 3;  // fewer than find work: each block then takes several shares
+
+class EmulatedKernel final : public Kernel {
+ public:
+  EmulatedKernel(std::string name, Launch launch, nvrtc_gpu::LaunchData data, const StepShape& shape)
+      : name_(std::move(name)), launch_(launch), data_(std::move(data)) {
+    for (const TensorDesc& d : shape.inputs) sizes_.push_back(bytes_of(d));
+    inputs_ = sizes_.size();
+    for (const TensorDesc& d : shape.outputs) sizes_.push_back(bytes_of(d));
+    for (const Quantity& q : data_.params) numbers_.push_back(value_of(q, shape));
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < data_.extents.size(); ++i) rows *= value_of(data_.extents[i], shape);
+    numbers_.push_back(rows);
+    numbers_.push_back(value_of(data_.extents.back(), shape));
+  }
+
+  void run(const KernelArgs& args) override {
+    std::vector<std::string> results;
+    for (const Way& way : kWays) results.push_back(run_in(way, args));
+    if (!std::equal(results.begin() + 1, results.end(), results.begin())) {
+      throw Error(Code::INTERNAL, name_ + " gives different results in different ways to run it");
+    }
+  }
+
+ private:
+  static size_t bytes_of(const TensorDesc& d) {
+    return d.dtype == DType::UNDEFINED ? 0 : static_cast<size_t>(d.bytes());
+  }
+
+  // The bytes of all outputs.
+  std::string run_in(const Way& way, const KernelArgs& args) {
+    std::vector<std::unique_ptr<GuardedMemory>> memory;
+    std::vector<void*> addresses;
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      memory.push_back(std::make_unique<GuardedMemory>(sizes_[i], way.at_end));
+      addresses.push_back(memory.back()->data());
+      if (i < inputs_ && sizes_[i] > 0) std::memcpy(addresses[i], args.inputs[i], sizes_[i]);
+    }
+    std::vector<void*> pointers;
+    for (void*& address : addresses) pointers.push_back(&address);
+    for (long long& number : numbers_) pointers.push_back(&number);
+    const int64_t rows = numbers_[numbers_.size() - 2];
+    const int64_t columns = numbers_.back();
+    const int64_t blocks = std::min(kBlocks, nvrtc_gpu::useful_blocks(data_, rows, columns));
+    const int64_t shared = way.with_row_buffers ? nvrtc_gpu::shared_bytes(data_, columns) : 0;
+    const char* fault = launch_(pointers.data(), static_cast<int>(blocks), static_cast<int>(data_.threads), shared,
+                                way.backwards ? 1 : 0);
+    if (*fault != 0) throw Error(Code::INTERNAL, name_ + ": " + fault);
+    std::string result;
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      if (!memory[i]->is_clean()) throw Error(Code::INTERNAL, name_ + " writes beside an operand");
+      if (i < inputs_ || sizes_[i] == 0) continue;
+      std::memcpy(args.outputs[i - inputs_], addresses[i], sizes_[i]);
+      result.append(static_cast<const char*>(addresses[i]), sizes_[i]);
+    }
+    return result;
+  }
+
+  std::string name_;
+  Launch launch_;
+  nvrtc_gpu::LaunchData data_;
+  std::vector<size_t> sizes_;  // of the operands
+  size_t inputs_ = 0;
+  std::vector<long long> numbers_;  // params, rows, columns
+};
+
+std::string read_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+CudaOnCpu::CudaOnCpu() {
+  std::string name = (std::filesystem::temp_directory_path() / "deepjit_cuda_XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw Error(Code::DISK_FULL, "no temporary folder");
+  folder_ = name;
+}
+
+CudaOnCpu::~CudaOnCpu() {
+  if (library_ != nullptr) dlclose(library_);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+std::string CudaOnCpu::add(const KernelIr& kernel, const CudaMapping& mapping) {
+  const CudaText text = emit_cuda_text(kernel, mapping);
+  nvrtc_gpu::LaunchData data;
+  data.name = text.name;
+  data.by_rows = mapping.threads_per_row > 0;
+  data.threads = mapping.threads();
+  data.per_thread = mapping.per_thread;
+  data.rows_per_block = mapping.rows_per_block();
+  data.threads_per_row = data.by_rows ? mapping.threads_per_row : 1;
+  data.row_buffers = text.row_buffers;
+  data.extents = kernel.extents;
+  data.params = text.params;
+  kernels_[text.name] = {text.source, nvrtc_gpu::read_launch_data(nvrtc_gpu::write_launch_data(data))};
+  return text.name;
+}
+
+std::string CudaOnCpu::all_text() const {
+  std::string text;
+  for (const auto& [name, entry] : kernels_) text += "namespace of_" + name + " {\n" + entry.source + "}\n";
+  return text;
+}
+
+std::vector<std::string> CudaOnCpu::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, entry] : kernels_) out.push_back(name);
+  return out;
+}
+
+void CudaOnCpu::compile() {
+  std::string text = "#include \"" DEEPJIT_TEST_FOLDER "/codegen/cuda_emulation.h\"\n" + all_text();
+  for (const auto& [name, entry] : kernels_) {
+    text += "extern \"C\" const char* launch_" + name +
+            "(void** arguments, int blocks, int threads, long long shared, int backwards) {\n"
+            "  return emulation::run(of_" +
+            name + "::" + name + ", arguments, {blocks, threads, shared, backwards != 0});\n}\n";
+  }
+  const std::string source = folder_ + "/kernels.cpp";
+  const std::string library = folder_ + "/kernels.so";
+  const std::string log = folder_ + "/log";
+  std::ofstream(source) << text;
+  const std::string command = std::string(DEEPJIT_HOST_COMPILER) +
+                              " -std=c++20 -O1 -fPIC -shared -ffp-contract=off -fno-strict-aliasing -w -o " + library +
+                              " " + source + " > " + log + " 2>&1";
+  if (std::system(command.c_str()) != 0) {
+    throw Error(Code::INTERNAL, "the host's compiler refuses CUDA text: " + read_file(log).substr(0, 4000));
+  }
+  library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr) throw Error(Code::INTERNAL, std::string("kernels that do not load: ") + dlerror());
+}
+
+bool CudaOnCpu::check_by_nvrtc() const {
+  setenv("DEEPJIT_CUDA_PATH", DEEPJIT_TEST_VENV, 0);
+  if (nvrtc::version().empty()) {
+    std::cout << "NVRTC is not installed: " << kernels_.size() << " kernels are not compiled by it\n";
+    return false;
+  }
+  const std::string text = all_text();
+  for (int architecture : kCudaArchitectures) {
+    const nvrtc::Cubin cubin = nvrtc::compile(text, "kernels.cu", architecture);
+    check_internal(cubin.log.empty(), "NVRTC warns: " + cubin.log.substr(0, 2000));
+    check_internal(cubin.bytes.size() > 1000, "a cubin without code");
+  }
+  return true;
+}
+
+std::unique_ptr<Kernel> CudaOnCpu::make(const std::string& name, const StepShape& shape) const {
+  const auto launch = reinterpret_cast<Launch>(dlsym(library_, ("launch_" + name).c_str()));
+  check_internal(launch != nullptr, "a kernel that was not compiled: " + name);
+  return std::make_unique<EmulatedKernel>(name, launch, kernels_.at(name).data, shape);
+}
+
+}  // namespace deepjit
