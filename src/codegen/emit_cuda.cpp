@@ -241,10 +241,10 @@ std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns) 
   }
   const int64_t chunks = columns / width;
   std::vector<CudaMapping> out;
+  if (chunks > 512) out.push_back({width, 512});
+  if (chunks > 64) out.push_back({width, 128});
   if (chunks <= 16) out.push_back({width, static_cast<int>(std::max<int64_t>(2, power_of_two_below(chunks, 8)))});
   out.push_back({width, 32});
-  if (chunks > 64) out.push_back({width, 128});
-  if (chunks > 512) out.push_back({width, 512});
   return out;
 }
 

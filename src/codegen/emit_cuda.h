@@ -39,7 +39,7 @@ CudaText emit_cuda_text(const KernelIr& kernel, const CudaMapping& mapping);
 
 // Must each row be the work of one group of threads?
 bool shares_rows(const KernelIr& kernel);
-// Mappings worth measuring for rows of this many columns; each is right for all sizes.
+// Mappings worth measuring for rows of this many columns, the likeliest first; each is right for all sizes.
 std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns);
 
 // Why there is no CUDA text for the kernel; empty when there is.

@@ -63,7 +63,8 @@ void CudaBody::emit_scalars(int stage) {
   for (size_t i = 0; i < kernel_.insts.size(); ++i) {
     const auto index = static_cast<int32_t>(i);
     const Opcode op = inst(index).op;
-    if (plan_.per_element(index) || is_reduction(op) || known_[i] || plan_.stage_of(index) > stage) continue;
+    if (!plan_.is_live(index) || plan_.per_element(index) || is_reduction(op)) continue;
+    if (known_[i] || plan_.stage_of(index) > stage) continue;
     known_[i] = true;
     if (op == Opcode::CONST) continue;  // written where they are used
     out_.line("const {} v{} = {};", cuda_register_type(inst(index).type), index, expression(index));

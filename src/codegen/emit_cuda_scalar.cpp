@@ -73,6 +73,8 @@ std::string sign_change(CudaWriter& out, const Inst& inst, const std::string& x)
   return is_float(inst.type) ? "-" + x : out.call("negative_" + suffix(inst.type), x);
 }
 
+bool is_float_function(Opcode op) { return op >= Opcode::SQRT && op <= Opcode::RECIPROCAL; }
+
 std::string float_function(CudaWriter& out, const Inst& inst, const std::string& x) {
   switch (inst.op) {
     case Opcode::SQRT:
@@ -151,7 +153,7 @@ std::string operation(CudaWriter& out, const Inst& inst, DType from, const std::
     case Opcode::SELECT:
       return a[0] + " ? " + a[1] + " : " + a[2];
     default:
-      if (is_transcendental(inst.op) || arity(inst.op) == 1) return float_function(out, inst, a[0]);
+      if (is_float_function(inst.op)) return float_function(out, inst, a[0]);
       break;
   }
   throw Error(Code::INTERNAL, "codegen: no CUDA for " + std::string(opcode_name(inst.op)));

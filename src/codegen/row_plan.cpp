@@ -16,11 +16,21 @@ int cost_of(Opcode op) {
 }  // namespace
 
 RowPlan::RowPlan(const KernelIr& kernel, int recompute_cost)
-    : kernel_(kernel), per_element_(kernel.per_element()), stage_(kernel.stages()) {
+    : kernel_(kernel), per_element_(kernel.per_element()), stage_(kernel.stages()), live_(kernel.insts.size()) {
+  find_live();
   for (size_t i = 0; i < kernel.insts.size(); ++i) {
-    if (!is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
+    if (live_[i] && !is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
   }
   while (find_costly(recompute_cost)) {
+  }
+}
+
+void RowPlan::find_live() {
+  for (const Store& s : kernel_.stores) live_[static_cast<size_t>(s.value)] = true;
+  for (size_t i = kernel_.insts.size(); i-- > 0;) {
+    for (int32_t arg : kernel_.insts[i].args) {
+      if (live_[i] && arg >= 0) live_[static_cast<size_t>(arg)] = true;
+    }
   }
 }
 
@@ -36,7 +46,7 @@ bool RowPlan::find_costly(int recompute_cost) {
   }
   for (size_t i = 0; i < kernel_.insts.size(); ++i) {
     const Inst& inst = kernel_.insts[i];
-    if (!per_element_[i] && !is_reduction(inst.op)) continue;
+    if (!live_[i] || (!per_element_[i] && !is_reduction(inst.op))) continue;
     for (int32_t arg : inst.args) {
       if (arg < 0 || !per_element(arg) || is_kept(arg) || stage_[i] <= stage_of(arg)) continue;
       if (cost[static_cast<size_t>(arg)] <= recompute_cost) continue;
@@ -51,7 +61,7 @@ bool RowPlan::find_costly(int recompute_cost) {
 std::vector<int32_t> RowPlan::reductions_of(int stage) const {
   std::vector<int32_t> out;
   for (size_t i = 0; i < kernel_.insts.size(); ++i) {
-    if (is_reduction(kernel_.insts[i].op) && stage_[i] == stage) out.push_back(static_cast<int32_t>(i));
+    if (live_[i] && is_reduction(kernel_.insts[i].op) && stage_[i] == stage) out.push_back(static_cast<int32_t>(i));
   }
   return out;
 }

@@ -19,6 +19,8 @@ class RowPlan {
   RowPlan(const KernelIr& kernel, int recompute_cost);
 
   int stages() const { return stages_; }
+  // Does a store need it?
+  bool is_live(int32_t index) const { return live_[static_cast<size_t>(index)]; }
   int stage_of(int32_t index) const { return stage_[static_cast<size_t>(index)]; }
   bool per_element(int32_t index) const { return per_element_[static_cast<size_t>(index)]; }
   // Instruction -> the number of its row buffer.
@@ -35,11 +37,13 @@ class RowPlan {
   std::vector<Store> stores_of(int stage) const;
 
  private:
+  void find_live();
   bool find_costly(int recompute_cost);
 
   const KernelIr& kernel_;
   std::vector<bool> per_element_;
   std::vector<int> stage_;
+  std::vector<bool> live_;
   int stages_ = 1;
   std::map<int32_t, int> kept_;
 };

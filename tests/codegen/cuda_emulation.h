@@ -32,7 +32,7 @@ namespace emulation {
 struct Launch {
   int blocks, threads;
   long long shared_bytes;
-  bool backwards;  // the order of the threads between barriers
+  bool backwards;  // the order of warps and of threads
 };
 
 // Saves the callee's registers on the running stack, notes where that is, and goes on where another stack was left.
@@ -97,34 +97,40 @@ static void start(int thread) {
   fibre.at = top;
 }
 
-// Lets go on those who all wait for each other. False when nobody can.
-static bool release(int threads) {
-  bool any = false;
-  for (int warp = 0; warp < threads; warp += 32) {
-    bool all = true;
-    for (int t = warp; t < warp + 32; ++t) all = all && fibres[t].state == State::AT_WARP;
-    for (int t = warp; all && t < warp + 32; ++t) fibres[t].state = State::READY;
-    any = any || all;
+static bool all_are(State state, int first, int count) {
+  for (int t = first; t < first + count; ++t) {
+    if (fibres[t].state != state) return false;
   }
-  bool all = true;
-  for (int t = 0; t < threads; ++t) all = all && fibres[t].state == State::AT_BLOCK;
-  for (int t = 0; all && t < threads; ++t) fibres[t].state = State::READY;
-  return any || all;
+  return true;
+}
+
+static void let_go(int first, int count) {
+  for (int t = first; t < first + count; ++t) fibres[t].state = State::READY;
+}
+
+// Runs a warp as far as it comes: to a barrier of the block, or to its end. Other warps are then far behind it or ahead
+// of it, so that text that lacks a barrier gives different results in the two orders.
+static void run_warp(int first, bool backwards) {
+  for (;;) {
+    for (int i = 0; i < 32; ++i) {
+      const int t = first + (backwards ? 31 - i : i);
+      threadIdx.x = static_cast<unsigned int>(t);
+      if (fibres[t].state == State::READY) emulation_switch(&scheduler, fibres[t].at);
+    }
+    if (!all_are(State::AT_WARP, first, 32)) return;
+    let_go(first, 32);
+  }
 }
 
 static bool run_block(const Launch& launch) {
   for (int t = 0; t < launch.threads; ++t) start(t);
   memset(row_buffers.data(), 0xff, row_buffers.size() * sizeof(float));  // NaN
   for (;;) {
-    int done = 0;
-    for (int i = 0; i < launch.threads; ++i) {
-      const int t = launch.backwards ? launch.threads - 1 - i : i;
-      threadIdx.x = static_cast<unsigned int>(t);
-      if (fibres[t].state == State::READY) emulation_switch(&scheduler, fibres[t].at);
-      done += fibres[t].state == State::DONE ? 1 : 0;
-    }
-    if (done == launch.threads) return true;
-    if (!release(launch.threads)) return false;
+    const int warps = launch.threads / 32;
+    for (int w = 0; w < warps; ++w) run_warp((launch.backwards ? warps - 1 - w : w) * 32, launch.backwards);
+    if (all_are(State::DONE, 0, launch.threads)) return true;
+    if (!all_are(State::AT_BLOCK, 0, launch.threads)) return false;
+    let_go(0, launch.threads);
   }
 }
 

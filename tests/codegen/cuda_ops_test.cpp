@@ -122,6 +122,7 @@ TEST(CudaOps, MeanWhatTheySay) {
   add_whole(cases);
   add_casts(cases);
   add_selects_and_numbers(cases);
+  for (CudaCase& c : cases) c.exact = c.name.rfind("functions", 0) != 0;
   check_cases(cases);
 }
 

@@ -162,13 +162,23 @@ TEST(CudaRows, MappingsFollowTheColumns) {
   };
   EXPECT_EQ(names(soft, 10), "row4x2 row32x2 ");
   EXPECT_EQ(names(soft, 256), "row32x4 ");
-  EXPECT_EQ(names(soft, 4096), "row32x4 row128x4 row512x4 ");
-  EXPECT_EQ(names(soft, 4097), "row32x1 row128x1 row512x1 ");
+  EXPECT_EQ(names(soft, 4096), "row512x4 row128x4 row32x4 ");
+  EXPECT_EQ(names(soft, 4097), "row512x1 row128x1 row32x1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 64), "flat8 flat1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 63), "flat1 ");
   for (const char* name : {"flat1", "flat8", "row2x1", "row1024x8"}) {
     EXPECT_EQ(CudaMapping::parse(name).to_string(), name);
   }
+}
+
+TEST(CudaRows, WhatNobodyStoresIsNotComputed) {
+  const KernelIr kernel = row_kernel(DType::FLOAT32, false, [](IrBuilder& b, Ref x) {
+    b.binary(Opcode::ADD, b.reduce(Opcode::MAXIMUM, b.unary(Opcode::TANH, x)), b.row_size());
+    return b.binary(Opcode::SUB, x, b.reduce(Opcode::SUM, x));
+  });
+  const std::string text = emit_cuda_text(kernel, {4, 32}).source;
+  EXPECT_EQ(text.find("tanh"), std::string::npos) << text;
+  EXPECT_EQ(text.find("(float)columns"), std::string::npos) << text;
 }
 
 TEST(CudaRows, CostlyValuesAreKept) {

@@ -24,6 +24,8 @@ class CudaOnCpu {
 
   // Takes a kernel and tells its name. Equal ones are compiled once.
   std::string add(const KernelIr& kernel, const CudaMapping& mapping);
+  // The same for a tactic that the provider packed.
+  std::string add(const Tactic& tactic);
   // Compiles all that was added, once. Throws Error with the compiler's words.
   void compile();
   // A kernel of its own memory, which runs in several ways - either order of threads, operands at either end of their

@@ -191,7 +191,7 @@ Value apply(const Inst& inst, DType from, const Value* a) {
     default:
       break;
   }
-  if (arity(inst.op) == 2) {
+  if (inst.args[1] >= 0) {
     return is_real(inst.type) ? rounded(real_binary(inst.op, a[0].number, a[1].number), inst.type)
                               : wrapped(whole_binary(inst.op, a[0].whole, a[1].whole), inst.type);
   }

@@ -78,7 +78,6 @@ class NvrtcOfferer final : public Offerer {
   void pack(const StepShape& shape, Tactic& tactic) const override {
     const RegionKernel built = kernel_of(shape);
     check_internal(built.kernel.has_value(), "codegen: an offered step is no kernel");
-    check_internal(!shape.architectures.empty(), "codegen: no architecture to compile CUDA text for");
     const CudaMapping mapping = CudaMapping::parse(tactic.variant);
     const CudaText text = emit_cuda_text(*built.kernel, mapping);
     for (int architecture : shape.architectures) {
