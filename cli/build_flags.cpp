@@ -28,6 +28,8 @@ const std::vector<OptionRow>& option_table() {
       {"--lock", "FILE", "none", "takes the choices in this lockfile when it exists; written after the build", true},
       {"--build-budget", "TIME", "none", "ends tuning after this time, such as 30s, 500ms or 2m", true},
       {"--force-tactic", "TACTIC", "none", "takes PROVIDER or PROVIDER:VARIANT wherever it is offered and right", true},
+      {"--kernel-tolerance", "ERROR", "by type",
+       "largest relative error of a kernel: 1e-3 for 16-bit floats, 1e-10 for float64, 1e-5 for the rest", true},
       {"--stop-after", "STAGE", "none", "stops after import, passes, lower, tune or plan; writes no engine", false},
       {"--verbose", "", "off", "prints what was measured and why it was chosen", false},
   };
@@ -102,6 +104,7 @@ void BuildFlags::add_to(CLI::App& app) {
   add("--lock", lock);
   add("--build-budget", budget);
   add("--force-tactic", force_tactic);
+  add("--kernel-tolerance", tolerance)->check(CLI::Range(1e-15, 1.0));
   app.add_flag("--verbose", verbose, doc("--verbose"))->group("Build");
 }
 
@@ -136,6 +139,7 @@ BuildOptions BuildFlags::options(Progress& progress) const {
   if (const char* force = std::getenv("DEEPJIT_FORCE_TACTIC"); force != nullptr && force_tactic.empty()) {
     o.force_tactic = force;
   }
+  o.tolerance = tolerance;
   o.budget_s = parse_seconds(budget);
   o.tune = !no_tune;
   o.progress = [&progress](const std::string& stage, size_t done, size_t total) {

@@ -34,6 +34,7 @@ struct BuildFlags {
   std::string lock;
   std::string budget;
   std::string force_tactic;
+  double tolerance = 0;
   std::string stop_after;
   int level = 3;
   int threads = 0;

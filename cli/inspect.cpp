@@ -7,6 +7,7 @@
 #include "cli/model.h"
 #include "cli/text.h"
 #include "cli/verb.h"
+#include "cli/why.h"
 #include "runtime/observer.h"
 
 namespace deepjit::cli {
@@ -19,6 +20,7 @@ struct InspectVerb {
   bool graph = false;
   bool steps = false;
   bool plan = false;
+  bool why = false;
   bool time = false;
   int iterations = 20;
   bool json = false;
@@ -80,13 +82,21 @@ double total_us(const Program& program, const std::vector<StepTime>& times) {
 void print_times(const Model& model, const std::vector<StepTime>& times) {
   const double total = total_us(model.program(), times);
   const size_t width = tactic_width(model.program());
+  const HowItRuns how(model.program());
   fmt::print("{:>5}  {:>10} {:>6}  {:<20} {:<{}} {}\n", "step", "time", "share", "op", "tactic", width, "name");
   for (const StepTime& t : times) {
     fmt::print("{:>5}  {:>10} {:>5.1f}%  {:<20} {:<{}} {}\n", t.step - model.program().steps.data(), time_text(t.us),
                total > 0 ? 100 * t.us / total : 0, t.step->op,
-               t.step->blocks.empty() ? tactic_name(t.step->tactic) : "control", width, t.step->name);
+               how.text(static_cast<size_t>(t.step - model.program().steps.data())), width, t.step->name);
   }
   fmt::print("total {}\n", time_text(total));
+}
+
+// Steps that one run launches, those in bodies of If, Loop and Scan left out; null when no shapes were found to count
+// at.
+Json launches_of(const Model& loaded) {
+  const std::string launches = loaded.metadata("plan.launches");
+  return launches.empty() ? Json(nullptr) : Json(std::stoll(launches));
 }
 
 Json io_json(const Program& program) {
@@ -129,6 +139,8 @@ void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string,
   object["constant_bytes"] = loaded.constant_bytes;
   object["tactics"] = steps_by_provider(program);
   object["steps"] = steps_json(program);
+  object["ledger"] = why_json(program);
+  object["launches"] = launches_of(loaded);
   object["graph"] = graph ? Json(loaded.graph_text) : Json(nullptr);
   object["plan"] = plan ? plan_json(plan_at(loaded, fixed)) : Json(nullptr);
   object["times"] = nullptr;
@@ -156,8 +168,16 @@ void InspectVerb::print_overview(const Model& loaded) const {
   for (const ProgramOutput& output : program.outputs) {
     fmt::print("output   {}: {}\n", output.name, type_text(program, output.buffer));
   }
-  fmt::print("steps    {} ({})\n", program.steps.size(), counts_text(steps_by_provider(program)));
+  const std::map<std::string, int> counts = steps_by_provider(program);
+  int total = 0;
+  for (const auto& [provider, count] : counts) total += count;
+  fmt::print("steps    {} ({})\n", total, counts_text(counts));
   fmt::print("weights  {}\n", bytes_text(static_cast<double>(loaded.constant_bytes)));
+  if (const Json launches = launches_of(loaded); !launches.is_null()) {
+    const bool bodies = std::any_of(program.steps.begin(), program.steps.end(), is_control);
+    fmt::print("launches {} a run at the largest shapes{}, {} edges between kernels (--why)\n", launches.get<int64_t>(),
+               bodies ? " and those in bodies" : "", program.ledger.size());
+  }
   const std::string arena = loaded.metadata("plan.arena_bytes");
   if (!arena.empty()) {
     fmt::print("arena    {}, lower bound {}\n", bytes_text(std::stod(arena)),
@@ -181,10 +201,11 @@ int InspectVerb::run() {
     print_json_of(loaded, fixed);
     return 0;
   }
-  const bool everything = !graph && !steps && !plan && !time;
+  const bool everything = !graph && !steps && !plan && !time && !why;
   if (everything) print_overview(loaded);
   if (graph) fmt::print("{}\n", loaded.graph_text);
   if (steps || everything) fmt::print("{}", steps_text(loaded.program()));
+  if (why) fmt::print("{}", why_text(loaded.program()));
   if (plan) fmt::print("{}", plan_text(plan_at(loaded, fixed)));
   if (time) print_times(loaded, measure_steps(loaded, fixed, flags.threads, iterations));
   return 0;
@@ -198,6 +219,8 @@ Verb add_inspect(CLI::App& app) {
   command->add_option("model", verb->model, "the engine or the ONNX model")->required()->option_text("M.dje|M.onnx");
   command->add_flag("--graph", verb->graph, "the graph before and after the passes");
   command->add_flag("--steps", verb->steps, "each step with its tactic, time and error at build");
+  command->add_flag("--why", verb->why,
+                    "each edge between two kernels: the rule that keeps it, its cost, what lifts it");
   command->add_flag("--plan", verb->plan, "where each value lies in memory");
   command->add_flag("--time", verb->time, "run on random data and time each step");
   command->add_option("--iterations", verb->iterations, "runs for --time [default: 20]")
@@ -209,7 +232,7 @@ Verb add_inspect(CLI::App& app) {
   command->add_flag("--json", verb->json, "print one JSON object on stdout");
   verb->flags.add_to(*command);
   command->footer(
-      "Without --graph, --steps, --plan or --time: an overview and the steps.\n"
+      "Without --graph, --steps, --why, --plan or --time: an overview and the steps.\n"
       "Example: deepjit inspect m.dje --steps");
   return {command, [verb] { return verb->run(); }};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/why.h"
 #include "runtime/binding.h"
 
 namespace deepjit::cli {
@@ -21,9 +22,14 @@ std::string time_text(double us) {
   return fmt::format("{:.2f} s", us / 1e6);
 }
 
+bool is_control(const Step& step) { return step.op != kRegionOp && !step.blocks.empty(); }
+
 std::map<std::string, int> steps_by_provider(const Program& program) {
   std::map<std::string, int> counts;
-  for (const Step& step : program.steps) ++counts[step.blocks.empty() ? step.tactic.provider : "control"];
+  const HowItRuns how(program);
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    if (how.launches(i)) ++counts[is_control(program.steps[i]) ? "control" : program.steps[i].tactic.provider];
+  }
   return counts;
 }
 
@@ -71,29 +77,32 @@ std::string joined(const std::vector<std::string>& words) {
 
 size_t tactic_width(const Program& program) {
   size_t width = 12;
-  for (const Step& step : program.steps) width = std::max(width, tactic_name(step.tactic).size());
+  const HowItRuns how(program);
+  for (size_t i = 0; i < program.steps.size(); ++i) width = std::max(width, how.text(i).size());
   return std::min<size_t>(width, 48);
 }
 
 std::string steps_text(const Program& program) {
   const size_t width = tactic_width(program);
+  const HowItRuns how(program);
   std::string text = fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", "step", "op", "type", "tactic",
                                  width, "time", "error", "name");
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& s = program.steps[i];
     const bool timed = s.tactic.time_us > 0;
     text += fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
-                        s.blocks.empty() ? tactic_name(s.tactic) : "control", width,
-                        timed ? time_text(s.tactic.time_us) : "-",
+                        how.text(i), width, timed ? time_text(s.tactic.time_us) : "-",
                         timed ? fmt::format("{:.1e}", s.tactic.max_error) : "-", s.name);
   }
   return text;
 }
 
 Json steps_json(const Program& program) {
+  const HowItRuns how(program);
   Json steps = Json::array();
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& s = program.steps[i];
+    const std::string why = how.why_step_by_step(i);
     Json outputs = Json::array();
     for (int32_t b : s.outputs) {
       if (b >= 0) outputs.push_back(program.buffers[static_cast<size_t>(b)].name);
@@ -103,7 +112,9 @@ Json steps_json(const Program& program) {
                      {"name", s.name},
                      {"type", first_output_type(program, s)},
                      {"outputs", outputs},
-                     {"tactic", s.blocks.empty() ? tactic_name(s.tactic) : "control"},
+                     {"tactic", is_control(s) ? "control" : tactic_name(s.tactic)},
+                     {"runs", how.text(i)},
+                     {"why", why.empty() ? Json(nullptr) : Json(why)},
                      {"time_us", s.tactic.time_us},
                      {"max_error", s.tactic.max_error},
                      {"origins", s.origins}});

@@ -14,7 +14,8 @@ namespace deepjit::cli {
 std::string bytes_text(double bytes);  // "1.5 MiB"
 std::string time_text(double us);      // "12.3 us", "4.56 ms"
 
-// How many steps each provider runs.
+bool is_control(const Step& step);  // If, Loop, Scan
+// How many of the steps that are launched each provider runs.
 std::map<std::string, int> steps_by_provider(const Program& program);
 std::string counts_text(const std::map<std::string, int>& counts);  // "onednn 12, reference 3"
 

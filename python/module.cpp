@@ -184,6 +184,25 @@ nb::list steps_of(const Engine& engine) {
   return steps;
 }
 
+nb::list why_of(const Engine& engine) {
+  nb::list entries;
+  for (const WhyEntry& entry : engine.why()) {
+    nb::dict one;
+    one["value"] = entry.value;
+    one["type"] = entry.type;
+    one["producer"] = nb::make_tuple(entry.producer, entry.producer_op);
+    one["consumer"] = nb::make_tuple(entry.consumer, entry.consumer_op);
+    one["rule"] = entry.rule;
+    one["reason"] = entry.reason;
+    one["fix"] = entry.fix;
+    one["bytes"] = entry.bytes;
+    one["bytes_at_opt"] = entry.bytes_at_opt < 0 ? nb::object(nb::none()) : nb::object(nb::cast(entry.bytes_at_opt));
+    one["launches"] = entry.launches;
+    entries.append(one);
+  }
+  return entries;
+}
+
 std::span<const std::byte> bytes_of(const nb::bytes& bytes) {
   return {static_cast<const std::byte*>(bytes.data()), bytes.size()};
 }
@@ -212,6 +231,7 @@ BuildOptions to_options(const nb::dict& given) {
   options.tune_cache = nb::cast<std::string>(given["tune_cache"]);
   options.lock = nb::cast<std::string>(given["lock"]);
   options.force_tactic = nb::cast<std::string>(given["force_tactic"]);
+  options.tolerance = nb::cast<double>(given["tolerance"]);
   options.budget_s = nb::cast<double>(given["budget"]);
   options.tune = nb::cast<bool>(given["tune"]);
   options.model_folder = nb::cast<std::string>(given["model_folder"]);
@@ -363,8 +383,15 @@ void bind_engine(nb::module_& m) {
           "lock_text", [](const PyEngine& self) { return self.engine.lock_text(); },
           "The chosen tactics as the text of a lockfile.")
       .def(
+          "why", [](const PyEngine& self) { return why_of(self.engine); },
+          "Every edge between two kernels, the largest first. One dict each: value, type, producer and consumer "
+          "(name,\n"
+          "op), rule, reason, fix, bytes (an expression), bytes_at_opt, launches. docs/why.md has the rules.")
+      .def(
           "inspect", [](const PyEngine& self) { return self.engine.inspect(); },
-          "Inputs, outputs, steps with tactics and times, the graph before and after the passes, as text.");
+          "Inputs, outputs, steps with tactics and times, edges between kernels, the graph before and after the "
+          "passes,\n"
+          "as text.");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """Writes the documents that are made from the code: docs/errors.md from src/base/error.h, docs/limits.md from
-src/base/limits.h, docs/options.md from the table in cli/build_flags.cpp, docs/doctor.md from src/doctor/rules.cpp.
+src/base/limits.h, docs/options.md from the table in cli/build_flags.cpp, docs/doctor.md from src/doctor/rules.cpp,
+docs/why.md from src/program/why.h.
 
 gen_docs.py          rewrites what is out of date
 gen_docs.py --check  only says what is out of date, with exit code 1
@@ -184,12 +185,54 @@ def limits_page(header: str) -> str:
     return page
 
 
+WHY = re.compile(rf'\bX\((\w+), "([\w-]+)",[\s\\]*{STRING},[\s\\]*{STRING}\)')
+WHY_HEADER = """\
+# The why-ledger
+
+Made by tools/gen_docs.py from the table in src/program/why.h; do not edit by hand.
+
+A value that goes from one kernel to another is written to memory and read back. The ledger has one entry for each such
+edge, the largest first:
+
+```
+deepjit inspect m.onnx --why             # or an engine: it holds its ledger
+deepjit inspect m.dje --why --json       # "ledger": a list of objects
+```
+
+In Python: `engine.why()`, a list of dicts; in C++: `Engine::why()`.
+
+An entry names the **value** and its type; the **producer** that writes it and the **consumer** that reads it (views
+that cost nothing are looked through; a body of an If, Loop or Scan counts as its node); the **rule** that keeps the
+edge, a name that is stable; the **reason** in words, with this edge's own dims, types and nodes; what it **costs**:
+bytes written and read, as an expression over the inputs' dims and as a number at the shapes that were tuned for, and
+launches; and the smallest change that would **lift** it.
+
+A value that is written in any case (an output, or one that an earlier entry counts) costs only its reading. A launch is
+counted at the first edge between two kernels. What is known when shapes are bound (sizes, axes) moves no data and is no
+edge. An empty ledger means that every edge between two operators is inside a kernel.
+
+Edges inside a region that runs step by step are in the ledger too: the tuner took its steps (`not-faster`), found its
+kernel wrong (`kernel-wrong`), or measured nothing. `deepjit inspect` shows such a region as "step by step".
+
+| rule | what it says | what lifts it |
+| --- | --- | --- |
+"""
+
+
+def why_page(header: str) -> str:
+    page = WHY_HEADER
+    for _, rule, sentence, fix in WHY.findall(header):
+        page += f"| `{rule}` | {joined(sentence)} | {joined(fix)} |\n"
+    return page
+
+
 def pages() -> dict[str, str]:
     """Path -> text of every made document."""
     return {
         "docs/errors.md": errors_page((ROOT / "src/base/error.h").read_text()),
         "docs/limits.md": limits_page((ROOT / "src/base/limits.h").read_text()),
         "docs/options.md": options_page((ROOT / "cli/build_flags.cpp").read_text()),
+        "docs/why.md": why_page((ROOT / "src/program/why.h").read_text()),
         "docs/doctor.md": doctor_page((ROOT / "src/doctor/rules.cpp").read_text()),
     }
 

@@ -102,6 +102,7 @@ typedef struct deepjit_build_options {
   void (*log)(const char* line, void* user);
   void* user;
   const char* targets; /* GPUs to compile for, "sm_80,sm_90"; NULL: the one that is here */
+  double tolerance;    /* largest relative error of a kernel; 0: 1e-5, for 16-bit floats 1e-3 */
 } deepjit_build_options;
 
 void deepjit_build_options_init(deepjit_build_options* options);

@@ -138,6 +138,7 @@ struct BuildOptions {
   std::string tune_cache;                    // folder for measured choices; empty: none
   std::string lock;                          // lockfile: read when it exists, else written after the build; or empty
   std::string force_tactic;                  // "provider" or "provider:variant": taken wherever it is offered
+  double tolerance = 0;                      // largest relative error of a kernel; 0: 1e-5, for 16-bit floats 1e-3
   double budget_s = 0;                       // time for tuning; 0: no limit
   bool tune = true;                          // false: the reference implementation everywhere
   std::string model_folder;                  // where external data may lie; empty: the folder of the model's file
@@ -180,6 +181,19 @@ struct StepInfo {
   double time_us = 0;                // measured at build; 0 when it was not timed
   double max_error = 0;              // largest relative error against the reference at build
   std::vector<std::string> origins;  // the model's nodes it stands for
+};
+
+// An edge between two kernels: a value that goes through memory, and why. docs/why.md has the rules.
+struct WhyEntry {
+  std::string value, type;
+  std::string producer, producer_op;  // the node that writes it
+  std::string consumer, consumer_op;  // the node that reads it
+  std::string rule;                   // "dims-not-equal"; stable
+  std::string reason;                 // in words, with this edge's dims and types
+  std::string fix;                    // the smallest change that would lift it
+  std::string bytes;                  // written and read, as an expression; "?" when nobody can tell
+  int64_t bytes_at_opt = -1;          // the same at the tuned shapes; -1: not known
+  int launches = 0;                   // that would be saved
 };
 
 class Engine;
@@ -227,6 +241,8 @@ class Engine {
   size_t weight_bytes() const;
   const BuildReport& report() const;
   std::vector<StepInfo> steps() const;
+  // Every edge that is not inside a kernel, the largest first.
+  std::vector<WhyEntry> why() const;
   // The chosen tactics as the text of a lockfile.
   const std::string& lock_text() const;
   // For people: inputs, outputs, steps with tactics and times, the graph before and after the passes.

@@ -109,6 +109,18 @@ def _seconds(value) -> float:
         raise _argument(f"the budget must be a number of seconds, got {value!r}") from None
 
 
+def _tolerance(value) -> float:
+    if value is None:
+        return 0.0
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise _argument(f"the tolerance must be a number, got {value!r}") from None
+    if not 0 < number <= 1:
+        raise _argument(f"the tolerance must lie between 0 and 1, got {value!r}", "1e-5 is usual for float32")
+    return number
+
+
 def _names(disable) -> list[str]:
     if disable is None:
         return []
@@ -147,6 +159,7 @@ def build(
     budget: float | str | None = None,
     tune: bool = True,
     force_tactic: str | None = None,
+    tolerance: float | None = None,
     model_folder=None,
     progress: Callable[[str, int, int], None] | None = None,
     log: Callable[[str], None] | None = None,
@@ -161,6 +174,8 @@ def build(
     tune_cache: folder for measured choices. lock: lockfile, read when it exists, else written.
     budget: time for tuning in seconds, or text like "30s". tune: False takes the reference implementation everywhere.
     force_tactic: "provider" or "provider:variant", taken wherever it is offered.
+    tolerance: the largest relative error of a kernel against the reference; None takes 1e-3 for float16 and bfloat16,
+    1e-10 for float64, 1e-5 for the rest.
     model_folder: where external data may lie when the model is given as bytes.
     progress: called with (stage, done, total); log: called with a line of text. What they raise ends the build.
     """
@@ -177,6 +192,7 @@ def build(
         "budget": _seconds(budget),
         "tune": bool(tune),
         "force_tactic": "" if force_tactic is None else _text("force_tactic", force_tactic),
+        "tolerance": _tolerance(tolerance),
         "model_folder": _path("model_folder", model_folder),
         "progress": progress,
         "log": log,

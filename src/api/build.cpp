@@ -83,6 +83,7 @@ internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callb
   out.tune_cache = options.tune_cache;
   if (!options.lock.empty() && std::filesystem::exists(options.lock)) out.lock_text = read_text(options.lock);
   out.force_tactic = options.force_tactic;
+  out.tolerance = options.tolerance;
   out.budget_s = options.budget_s;
   out.tune = options.tune;
   out.model_folder = options.model_folder;

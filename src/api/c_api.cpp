@@ -125,6 +125,7 @@ deepjit::BuildOptions options_of(const deepjit_build_options* given) {
   out.lock = text_or(o.lock, "");
   out.force_tactic = text_or(o.force_tactic, "");
   out.budget_s = o.budget_s;
+  out.tolerance = o.tolerance;
   out.model_folder = text_or(o.model_folder, "");
   if (o.progress) {
     out.progress = [o](const std::string& stage, size_t done, size_t total) {

@@ -149,6 +149,7 @@ const std::map<std::string, std::string>& Engine::metadata() const { return impl
 const BuildReport& Engine::report() const { return impl_->report; }
 const std::string& Engine::lock_text() const { return impl_->lock_text; }
 std::vector<StepInfo> Engine::steps() const { return step_infos(impl_->program()); }
+std::vector<WhyEntry> Engine::why() const { return why_entries(impl_->program()); }
 std::string Engine::inspect() const { return describe(*impl_); }
 int Engine::threads() const { return impl_->threads > 0 ? impl_->threads : impl_->program().threads; }
 

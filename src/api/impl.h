@@ -25,6 +25,7 @@ struct Engine::Impl {
 std::string describe(const Engine::Impl& impl);
 
 std::vector<StepInfo> step_infos(const Program& program);
+std::vector<WhyEntry> why_entries(const Program& program);
 
 // Throws the exception in flight as a public Error; one that is already public passes as it is.
 [[noreturn]] void rethrow_public();

@@ -47,6 +47,19 @@ std::vector<StepInfo> step_infos(const Program& program) {
   return infos;
 }
 
+std::vector<WhyEntry> why_entries(const Program& program) {
+  std::vector<WhyEntry> entries;
+  entries.reserve(program.ledger.size());
+  for (const LedgerEntry& entry : program.ledger) {
+    const Buffer& value = program.buffers[static_cast<size_t>(entry.value)];
+    const Step& from = program.steps[static_cast<size_t>(entry.producer)];
+    const Step& to = program.steps[static_cast<size_t>(entry.consumer)];
+    entries.push_back({value.name, value.type.to_string(), from.name, from.op, to.name, to.op, why_rule(entry.rule).id,
+                       entry.reason, entry.fix, entry.bytes.to_string(), entry.bytes_at_opt, entry.launches});
+  }
+  return entries;
+}
+
 std::string describe(const Engine::Impl& impl) {
   std::string text = "inputs:\n";
   for (const TensorInfo& info : impl.inputs) text += line_of(info);
@@ -57,6 +70,11 @@ std::string describe(const Engine::Impl& impl) {
   for (const StepInfo& step : steps) {
     text += fmt::format("  {:<22} {:<34} {:>10} {}\n", step.op, step.tactic,
                         step.time_us > 0 ? fmt::format("{:.1f} us", step.time_us) : "not timed", step.name);
+  }
+  text += fmt::format("edges between kernels: {}\n", impl.program().ledger.size());
+  for (const WhyEntry& entry : why_entries(impl.program())) {
+    text +=
+        fmt::format("  {} {} {} -> {}: {}\n", entry.rule, entry.value, entry.producer, entry.consumer, entry.reason);
   }
   text += fmt::format("memory: arena {} bytes at the largest shapes, lower bound {} bytes\n", impl.report.arena_bytes,
                       impl.report.arena_lower_bound);

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "compiler/device_steps.h"
+#include "compiler/ledger.h"
 #include "compiler/shapes.h"
 #include "device/device.h"
 #include "graph/print.h"
@@ -35,6 +36,9 @@ class Build {
       throw Error(Code::ARGUMENT, "precision \"" + options.precision + "\" is not available in this build", "use fp32");
     }
     if (options.level < 0 || options.level > 3) throw Error(Code::ARGUMENT, "the level must be 0, 1, 2 or 3");
+    if (!(options.tolerance >= 0 && options.tolerance <= 1)) {
+      throw Error(Code::ARGUMENT, "the tolerance must lie between 0 and 1", "1e-5 is usual for float32");
+    }
     threads_ = options.threads > 0 ? options.threads : omp_get_num_procs();
   }
 
@@ -151,7 +155,7 @@ class Build {
     bool guessed = false;
     const Probe probed = probe(result_.file.program, Which::OPT, threads_, &guessed);
     if (!probed.failure.empty() || guessed) warn_about_guesses(probed);
-    if (!options_.tune && !on_gpu()) return;
+    if (!options_.tune && !on_gpu()) return finish_ledger(result_.file.program, probed, nullptr);
     TuneOptions tune_options;
     if (on_gpu()) {
       tune_options.device = "cuda";
@@ -167,6 +171,7 @@ class Build {
     tune_options.cache_dir = options_.tune_cache;
     tune_options.lock_text = options_.lock_text;
     tune_options.force_tactic = options_.force_tactic;
+    tune_options.tolerance = options_.tolerance;
     tune_options.log = options_.log;
     if (options_.progress) {
       tune_options.progress = [&](size_t done, size_t total) { options_.progress("tune", done, total); };
@@ -179,6 +184,7 @@ class Build {
     if (on_gpu() && probed.failure.empty()) {
       check_device_steps(result_.file.program, options_.device, probed.shapes, result_.report.tuning.refused);
     }
+    finish_ledger(result_.file.program, probed, &result_.report.tuning);
   }
 
   void warn_about_guesses(const Probe& probed) {
@@ -197,6 +203,9 @@ class Build {
     result_.report.arena_lower_bound = planned.arena_lower_bound;
     result_.file.program.metadata["plan.arena_bytes"] = std::to_string(planned.arena_bytes);
     result_.file.program.metadata["plan.lower_bound"] = std::to_string(planned.arena_lower_bound);
+    if (const auto launches = count_launches(result_.file.program, planned.shapes, threads_)) {
+      result_.file.program.metadata["plan.launches"] = std::to_string(*launches);
+    }
   }
 
   void dump(const std::string& stage, const std::string& text) const {

@@ -26,6 +26,7 @@ struct BuildOptions {
   std::string tune_cache;  // folder; empty: none
   std::string lock_text;
   std::string force_tactic;
+  double tolerance = 0;                    // largest relative error of a kernel; 0: by type
   double budget_s = 0;                     // for tuning; 0: no limit
   bool tune = true;                        // false: the reference everywhere
   std::string model_folder;                // where external data may lie; empty: no external data

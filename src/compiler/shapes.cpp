@@ -227,4 +227,19 @@ Probe probe(const Program& program, Which which, int threads, bool* guessed) {
   return std::move(*best);
 }
 
+std::optional<size_t> count_launches(const Program& program, const InputShapes& shapes, int threads) {
+  const ProgramInfo info(program);
+  BindRequest request;
+  request.threads = threads;
+  request.make_kernels = false;
+  for (size_t i = 0; i < shapes.size(); ++i) request.inputs.emplace_back(program.inputs[i].buffer, shapes[i]);
+  try {
+    const std::unique_ptr<Binding> binding = bind(info, request);
+    return static_cast<size_t>(std::count_if(binding->steps.begin(), binding->steps.end(),
+                                             [](const BoundStep& bound) { return bound.step != nullptr; }));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace deepjit

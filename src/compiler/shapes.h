@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,9 @@ struct Probe {
   std::string failure;
 };
 Probe probe(const Program& program, Which which, int threads, bool* guessed);
+
+// Steps that one run at these shapes launches, by their tactics; those in bodies left out. Nothing when they do not
+// fit.
+std::optional<size_t> count_launches(const Program& program, const InputShapes& shapes, int threads);
 
 }  // namespace deepjit

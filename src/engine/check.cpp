@@ -36,6 +36,7 @@ class Checker {
     for (const Step& step : program_.steps) check_step(step);
     for (size_t i = 0; i < program_.buffers.size(); ++i) check_buffer(i);
     check_interface();
+    for (const LedgerEntry& entry : program_.ledger) check_ledger(entry);
     walk(0, 0);
   }
 
@@ -104,6 +105,19 @@ class Checker {
       const Block& block = program_.blocks[at(b)];
       return block.inputs.size() == inputs && block.outputs.size() == outputs;
     });
+  }
+
+  void check_ledger(const LedgerEntry& entry) const {
+    check_index(entry.value, program_.buffers.size());
+    check_index(entry.producer, program_.steps.size());
+    check_index(entry.consumer, program_.steps.size());
+    const std::vector<int32_t>& written = program_.steps[at(entry.producer)].outputs;
+    if (std::find(written.begin(), written.end(), entry.value) == written.end()) {
+      fail("the ledger names a step that does not write the value");
+    }
+    if (entry.rule == Why::NONE || entry.bytes_at_opt < -1 || entry.launches < 0 || entry.launches > 1) {
+      fail("an entry of the ledger is out of range");
+    }
   }
 
   void check_buffer(size_t i) {

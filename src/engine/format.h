@@ -25,7 +25,7 @@
 namespace deepjit {
 
 constexpr char kEngineMagic[8] = {'D', 'E', 'E', 'P', 'J', 'I', 'T', '\0'};
-constexpr uint32_t kEngineVersion = 2;
+constexpr uint32_t kEngineVersion = 3;
 constexpr size_t kSectionAlign = 4096;
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kTableEntryBytes = 64;

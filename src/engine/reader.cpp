@@ -44,6 +44,7 @@ class ProgramReader {
       o.buffer = in_.number<int32_t>();
       p.outputs.push_back(std::move(o));
     }
+    for (size_t n = in_.count(37); n > 0; --n) p.ledger.push_back(ledger_entry());
     if (!in_.at_end()) ByteReader::fail("bytes are left over in the program section");
     check_program(p);
     return p;
@@ -192,6 +193,22 @@ class ProgramReader {
     if (!i.has_range) return i;
     i.range = {dims(), dims(), dims()};
     return i;
+  }
+
+  LedgerEntry ledger_entry() {
+    LedgerEntry e;
+    e.value = in_.number<int32_t>();
+    e.producer = in_.number<int32_t>();
+    e.consumer = in_.number<int32_t>();
+    const auto rule = parse_why(in_.text());
+    if (!rule) ByteReader::fail("a rule of the ledger is unknown");
+    e.rule = *rule;
+    e.reason = in_.text();
+    e.fix = in_.text();
+    e.bytes = dim();
+    e.bytes_at_opt = in_.number<int64_t>();
+    e.launches = in_.number<int32_t>();
+    return e;
   }
 
   ByteReader in_;

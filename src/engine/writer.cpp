@@ -35,6 +35,7 @@ class ProgramWriter {
       out_.text(o.name);
       out_.number(o.buffer);
     });
+    out_.list(program_.ledger, [&](const LedgerEntry& e) { ledger_entry(e); });
   }
 
   std::vector<uint8_t>& program_bytes() { return out_.bytes(); }
@@ -137,6 +138,18 @@ class ProgramWriter {
     dims(i.range.min);
     dims(i.range.opt);
     dims(i.range.max);
+  }
+
+  void ledger_entry(const LedgerEntry& e) {
+    out_.number(e.value);
+    out_.number(e.producer);
+    out_.number(e.consumer);
+    out_.text(why_rule(e.rule).id);
+    out_.text(e.reason);
+    out_.text(e.fix);
+    dim(e.bytes);
+    out_.number(e.bytes_at_opt);
+    out_.number(e.launches);
   }
 
   const Program& program_;

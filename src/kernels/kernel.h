@@ -67,6 +67,7 @@ class Launcher {
 struct Offer {
   std::vector<Tactic> tactics;  // without packed operands
   std::string reason;           // why there are none
+  Why rule = Why::NONE;         // for a region: the ledger's rule for that
 };
 
 // The build side of a provider.

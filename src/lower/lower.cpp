@@ -1,8 +1,10 @@
 #include "lower/lower.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
+#include "lower/explain.h"
 #include "lower/regions.h"
 
 namespace deepjit {
@@ -11,7 +13,7 @@ namespace {
 
 class Lowering {
  public:
-  explicit Lowering(const LowerOptions& options) : options_(options) {}
+  Lowering(const Graph& graph, const LowerOptions& options) : options_(options), origins_(graph) {}
 
   Program run(const Graph& graph) {
     program_.name = graph.name;
@@ -39,18 +41,31 @@ class Lowering {
   void lower_block(const Graph& graph, int32_t index) {
     Block block;
     for (const Value* v : graph.inputs) block.inputs.push_back(buffer(v));
-    if (options_.regions) {
-      for (const RegionPlan::Unit& unit : plan_regions(graph).units) {
-        if (unit.fused)
-          block.steps.push_back(lower_region(unit.nodes));
-        else
-          for (const Node* node : unit.nodes) block.steps.push_back(lower_node(*node));
-      }
-    } else {
-      for (const auto& node : graph.nodes()) block.steps.push_back(lower_node(*node));
+    const RegionPlan plan = options_.regions ? plan_regions(graph) : plan_singly(graph);
+    for (const RegionPlan::Unit& unit : plan.units) {
+      if (unit.fused)
+        block.steps.push_back(lower_region(unit.nodes));
+      else
+        for (const Node* node : unit.nodes) block.steps.push_back(lower_node(*node));
     }
+    for (const Boundary& boundary : plan.boundaries) note(boundary);
     for (const Value* v : graph.outputs) block.outputs.push_back(buffer(v));
     program_.blocks[static_cast<size_t>(index)] = std::move(block);
+  }
+
+  void note(const Boundary& boundary) {
+    const Edge& edge = boundary.edge;
+    LedgerEntry entry;
+    entry.value = buffer(edge.value);
+    entry.producer = step_of_.at(edge.producer);
+    entry.consumer = step_of_.at(edge.consumer);
+    entry.rule = boundary.why.rule;
+    entry.reason = boundary.why.reason;
+    entry.fix = origins_.fix_for(boundary.why);
+    // An output is written in any case, and any other value once.
+    entry.bytes = bytes_of(edge.value->type, !Graph::is_output(edge.value) && written_.insert(edge.value).second);
+    entry.launches = boundary.costs_launch ? 1 : 0;
+    program_.ledger.push_back(std::move(entry));
   }
 
   int32_t lower_node(const Node& node) {
@@ -71,7 +86,7 @@ class Lowering {
       lower_block(*body, index);
     }
     program_.steps.push_back(std::move(step));
-    return static_cast<int32_t>(program_.steps.size()) - 1;
+    return step_of_[&node] = static_cast<int32_t>(program_.steps.size()) - 1;
   }
 
   // A step over all of the region's operands, and a block with the steps that it stands for.
@@ -108,10 +123,13 @@ class Lowering {
   const LowerOptions& options_;
   Program program_;
   std::unordered_map<const Value*, int32_t> numbers_;
+  std::unordered_map<const Node*, int32_t> step_of_;
+  std::set<const Value*> written_;  // of the ledger's values, those whose writing is counted
+  DimOrigins origins_;
 };
 
 }  // namespace
 
-Program lower(const Graph& graph, const LowerOptions& options) { return Lowering(options).run(graph); }
+Program lower(const Graph& graph, const LowerOptions& options) { return Lowering(graph, options).run(graph); }
 
 }  // namespace deepjit

@@ -2,7 +2,7 @@
 //
 // Stands between the passes and tuning. Needs a verified graph with types; guarantees a program whose steps
 // are in order, where outputs that nobody reads are dropped and every step runs by the reference until the
-// tuner chooses.
+// tuner chooses. Every edge that stays between two kernels is in the program's ledger, with its rule.
 #pragma once
 
 #include "graph/graph.h"

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <set>
 
 #include "codegen/region.h"
+#include "lower/explain.h"
 
 namespace deepjit {
 
@@ -35,14 +37,11 @@ bool is_shape_arithmetic(const Node& node) {
   return is_integer(out->type.dtype) && out->type.shape.ranked() && out->type.shape.rank() <= 1;
 }
 
-// A view that costs nothing as a step of its own.
-bool is_alias(const std::string& op) { return is_view_op(op) && op != "Transpose" && op != "Expand"; }
-
 Refusal why_alone(const Node& node) {
   if (!node.bodies.empty()) return {Why::CONTROL_FLOW, node.op + " is control flow"};
   if (node.output() == nullptr) return {Why::SEVERAL_OUTPUTS, node.op + " is read only by a later output"};
   const OpView view = view_of(node);
-  if (Refusal why = why_not_fusable(view); !why.empty()) return why;
+  if (Refusal why = why_not_fusable(view); !why.empty()) return why_not_generated(node, std::move(why));
   if (is_shape_arithmetic(node)) return {Why::SHAPE_ARITHMETIC, node.op + " computes sizes"};
   return {};
 }
@@ -128,13 +127,11 @@ class Planner {
   }
 
   void join(size_t i) {
-    std::vector<size_t> candidates;  // units, the latest first
+    std::map<size_t, std::vector<size_t>, std::greater<>> candidates;  // units and the producers in them
     each_producer(i, [&](size_t p) {
-      if (alone_[p].empty()) candidates.push_back(unit_[p]);
+      if (alone_[p].empty()) candidates[unit_[p]].push_back(p);
     });
-    std::sort(candidates.begin(), candidates.end(), std::greater<>());
-    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-    for (size_t unit : candidates) {
+    for (const auto& [unit, producers] : candidates) {
       std::vector<size_t> merged = members_[unit];
       merged.insert(merged.end(), members_[unit_[i]].begin(), members_[unit_[i]].end());
       std::sort(merged.begin(), merged.end());
@@ -142,7 +139,8 @@ class Planner {
       if (why.empty()) {
         merge(unit, unit_[i], std::move(merged));
       } else {
-        refused_[{unit, i}] = std::move(why);
+        why = with_nodes(std::move(why), nodes_of(merged));
+        for (size_t p : producers) refused_[{p, i}] = why;
       }
     }
   }
@@ -151,7 +149,10 @@ class Planner {
     if (members.size() > kMostNodes) {
       return {Why::REGION_TOO_LARGE, "the kernel would have more than " + std::to_string(kMostNodes) + " operators"};
     }
-    if (runs_through_others(members)) return {Why::STEP_BETWEEN, "another step must run in between"};
+    if (const auto between = runs_through_others(members)) {
+      const Node& step = *nodes_[*between];
+      return {Why::STEP_BETWEEN, step.op + " \"" + step.name + "\" must run in between"};
+    }
     return build_kernel(RegionMaker(nodes_of(members)).region()).refusal;
   }
 
@@ -161,8 +162,8 @@ class Planner {
     return out;
   }
 
-  // Is there a path from a member over other units back to a member?
-  bool runs_through_others(const std::vector<size_t>& members) const {
+  // A node on a path from a member over other units back to a member, if there is one.
+  std::optional<size_t> runs_through_others(const std::vector<size_t>& members) const {
     const std::set<size_t> inside(members.begin(), members.end());
     std::set<size_t> seen;
     std::vector<size_t> work;
@@ -179,14 +180,14 @@ class Planner {
     while (!work.empty()) {
       const size_t unit = work.back();
       work.pop_back();
-      bool back = false;
       for (size_t m : members_[unit]) {
+        bool back = false;
         each_producer(m, [&](size_t p) { back = back || inside.count(p) != 0; });
+        if (back) return m;
       }
-      if (back) return true;
       visit_unit_inputs(members_[unit]);
     }
-    return false;
+    return std::nullopt;
   }
 
   void merge(size_t a, size_t b, std::vector<size_t> merged) {
@@ -227,29 +228,31 @@ class Planner {
   }
 
   void note_boundaries() {
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      for (const Value* v : nodes_[i]->inputs) {
-        if (v == nullptr || v->producer == nullptr || v->graph != &graph_) continue;
-        const size_t p = position_.at(v->producer);
-        if (unit_[p] == unit_[i]) continue;
-        plan_.boundaries.push_back({v, nodes_[i], why_boundary(p, i)});
-      }
+    std::set<std::pair<size_t, size_t>> seen;
+    for (Edge& edge : data_edges(graph_)) {
+      const size_t from = unit_[position_.at(edge.producer)];
+      const size_t to = unit_[position_.at(edge.consumer)];
+      if (from == to) continue;
+      Refusal why = why_boundary(edge);
+      plan_.boundaries.push_back({std::move(edge), std::move(why), seen.insert({from, to}).second});
     }
   }
 
-  Refusal why_boundary(size_t producer, size_t consumer) const {
-    if (!alone_[producer].empty()) return alone_[producer];
-    if (!alone_[consumer].empty()) return alone_[consumer];
-    for (const auto& [key, why] : refused_) {
-      if (key.second == consumer && unit_[producer] == unit_of_first(key.first)) return why;
+  Refusal why_boundary(const Edge& edge) const {
+    if (Refusal why = why_by_nodes(edge); !why.empty()) return why;
+    std::vector<size_t> path = {position_.at(edge.producer)};
+    for (const Node* view : edge.views) path.push_back(position_.at(view));
+    path.push_back(position_.at(edge.consumer));
+    for (size_t node : {path.front(), path.back()}) {
+      if (!alone_[node].empty()) return alone_[node];
     }
-    const auto it =
-        std::find_if(refused_.begin(), refused_.end(), [&](const auto& r) { return r.first.second == consumer; });
-    if (it != refused_.end()) return it->second;
-    return {Why::STEP_BETWEEN, "its other operands decide the region of the consumer"};
+    for (size_t i = path.size(); i-- > 0;) {
+      if (!alone_[path[i]].empty()) return alone_[path[i]];
+      const auto refused = i == 0 ? refused_.end() : refused_.find({path[i - 1], path[i]});
+      if (refused != refused_.end()) return refused->second;
+    }
+    return {Why::STEP_BETWEEN, "the other operands of \"" + edge.consumer->name + "\" decide where it runs"};
   }
-
-  size_t unit_of_first(size_t unit) const { return members_[unit].empty() ? unit : unit_[members_[unit].front()]; }
 
   // Units in topological order, the earliest first.
   void emit() {
@@ -293,12 +296,23 @@ class Planner {
   std::vector<size_t> unit_;                              // of each node
   std::vector<std::vector<size_t>> members_;              // of each unit, in order
   std::vector<Refusal> alone_;                            // why a node is in no region
-  std::map<std::pair<size_t, size_t>, Refusal> refused_;  // (unit, node)
+  std::map<std::pair<size_t, size_t>, Refusal> refused_;  // (producer, node)
   RegionPlan plan_;
 };
 
 }  // namespace
 
 RegionPlan plan_regions(const Graph& graph) { return Planner(graph).run(); }
+
+RegionPlan plan_singly(const Graph& graph) {
+  RegionPlan plan;
+  for (const auto& node : graph.nodes()) plan.units.push_back({{node.get()}, false});
+  std::set<std::pair<const Node*, const Node*>> seen;
+  for (Edge& edge : data_edges(graph)) {
+    const bool first = seen.insert({edge.producer, edge.consumer}).second;
+    plan.boundaries.push_back({std::move(edge), {Why::FUSION_OFF, "regions are switched off"}, first});
+  }
+  return plan;
+}
 
 }  // namespace deepjit

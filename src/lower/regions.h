@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "codegen/refusal.h"
-#include "graph/graph.h"
+#include "lower/edges.h"
 
 namespace deepjit {
 
 struct Boundary {
-  const Value* value = nullptr;
-  const Node* consumer = nullptr;
+  Edge edge;
   Refusal why;
+  bool costs_launch = false;  // the first edge between its two kernels
 };
 
 struct RegionPlan {
@@ -31,5 +31,7 @@ struct RegionPlan {
 };
 
 RegionPlan plan_regions(const Graph& graph);
+// Each node by itself.
+RegionPlan plan_singly(const Graph& graph);
 
 }  // namespace deepjit

@@ -13,6 +13,7 @@
 #include "base/attributes.h"
 #include "base/dim.h"
 #include "base/tensor.h"
+#include "program/why.h"
 
 namespace deepjit {
 
@@ -60,6 +61,19 @@ struct Block {
   std::vector<int32_t> steps;  // indices into Program::steps, in order
 };
 
+// An edge of the why-ledger: a value that goes through memory from one kernel to another, and why.
+struct LedgerEntry {
+  int32_t value = -1;     // buffer
+  int32_t producer = -1;  // the step that writes it
+  int32_t consumer = -1;  // the step that reads it, there or behind views, or whose bodies read it
+  Why rule = Why::NONE;
+  std::string reason;         // in words, with this edge's dims and types
+  std::string fix;            // the smallest change that would lift it
+  Dim bytes;                  // written and read; the symbol "?" when nobody can tell
+  int64_t bytes_at_opt = -1;  // the same at the shapes that were tuned for; -1: not known
+  int32_t launches = 0;       // that would be saved
+};
+
 // Bounds of one input's shape: dims must lie in [min, max]; tuning happens at opt.
 struct ShapeRange {
   Dims min, opt, max;
@@ -85,6 +99,7 @@ struct Program {
   std::vector<Block> blocks;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
+  std::vector<LedgerEntry> ledger;              // the largest first
   std::map<std::string, std::string> metadata;  // model metadata, build options, versions
   int32_t threads = 0;                          // threads the program was tuned for; 0: as many as the machine has
 };

@@ -67,6 +67,7 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, const
   } else {
     text += " threads=" + std::to_string(options.threads) + " cpu=" + cpu;
   }
+  if (options.tolerance > 0) text += fmt::format(" tolerance={}", options.tolerance);
   for (const Offerer* offerer : offerers()) {
     if (offerer->device() == options.device) text += " " + offerer->name() + "=" + offerer->version();
   }

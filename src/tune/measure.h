@@ -15,18 +15,26 @@ namespace deepjit {
 // Inputs and outputs for one task, with the reference's results.
 class Workbench {
  public:
-  // `adversarial` mixes special values into the floating-point inputs. With a device, kernels run there; the reference
-  // runs on the host.
-  Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed, device::Device* device = nullptr);
+  // `adversarial` mixes special values into the floating-point inputs. `rows`: the step reduces, so that an element of
+  // its result stands for a row. With a device, kernels run there; the reference runs on the host.
+  Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed, bool rows = false,
+            device::Device* device = nullptr);
 
   void run_reference(const StepShape& shape);
   void run(Kernel& kernel);
   // Microseconds of one of `repeats` runs in a row.
   double sample(Kernel& kernel, int repeats);
   bool on_device() const { return device_ != nullptr; }
-  // Largest error of the last run against the reference: relative to the output's scale, or infinity when
-  // NaNs or infinities differ. `per_element` relates each error to its own value instead.
-  double error(bool per_element) const;
+  // What an error is relative to. OUTPUT: the largest value of the output. ELEMENT: the value itself, or the largest of
+  // its row where the step goes over rows (a sum's error is that of its terms: see docs/codegen.md).
+  enum class Scale { OUTPUT, ELEMENT };
+  struct Errors {
+    double largest = 0;  // infinity when NaNs or infinities differ
+    double allowed = 0;  // for the output with the largest
+    bool pass = true;
+  };
+  // The last run against the reference; `tolerance` by the type of an output.
+  Errors errors(Scale scale, const std::function<double(DType)>& tolerance) const;
 
  private:
   void run_on_host(Kernel& kernel);
@@ -38,6 +46,7 @@ class Workbench {
   std::vector<void*> input_addresses_;
   std::vector<void*> output_addresses_;
   std::vector<char> scratch_;
+  bool rows_ = false;  // the step goes over rows
 };
 
 struct Timing {

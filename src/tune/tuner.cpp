@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <set>
 
 #include "base/sha256.h"
-#include "ops/op.h"
 #include "tune/cache.h"
-#include "tune/measure.h"
+#include "tune/verify.h"
 
 namespace deepjit {
 
@@ -36,6 +36,8 @@ class Tuner {
   Tuner(Program& program, const TuneOptions& options)
       : program_(program), options_(options), cache_(options.cache_dir), start_(std::chrono::steady_clock::now()) {
     if (!options.lock_text.empty()) locked_ = read_lock(options.lock_text);
+    for (const Offerer* offerer : offerers()) providers_.push_back({offerer, find_launcher(offerer->name())});
+    providers_.insert(providers_.end(), options.more_providers.begin(), options.more_providers.end());
   }
 
   TuneReport run(const std::vector<TuneTask>& tasks) {
@@ -43,16 +45,16 @@ class Tuner {
     for (const TuneTask* task : by_work(tasks)) {
       if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
-      const StepShape shape = shape_of(*task);
-      std::string reason;
-      const std::vector<Tactic> offers = collect_offers(shape, reason);
+      const StepShape shape = shape_of(program_, *task, options_);
+      const Offers offers = collect_offers(shape);
       const std::string key = sha256_hex(fingerprint_text(program_, *task, options_)).substr(0, 32);
       auto it = chosen_.find(key);
       if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
-      apply(step, shape, offers, it->second);
+      apply(step, shape, offers.tactics, it->second);
+      note_unfused(*task, step, it->second);
       if (on_gpu(options_) && step.tactic.provider != kReference) cover(step);
       if (on_gpu(options_) && step.tactic.provider == kReference) {
-        report_.refused[task->step] = offers.empty() ? reason : faults_[key];
+        report_.refused[task->step] = offers.tactics.empty() ? offers.refused.reason : faults_[key];
       }
       if (options_.progress) options_.progress(++done, tasks.size());
     }
@@ -91,37 +93,51 @@ class Tuner {
     covered_.insert(inside.begin(), inside.end());
   }
 
-  StepShape shape_of(const TuneTask& task) const {
-    StepShape shape;
-    shape.program = &program_;
-    shape.step = &program_.steps[static_cast<size_t>(task.step)];
-    for (const TuneTask& inner : task.body) shape.body.push_back(shape_of(inner));
-    shape.inputs = task.inputs;
-    shape.outputs = task.outputs;
-    shape.threads = options_.threads;
-    shape.device = options_.present.get();
-    shape.architectures = options_.architectures;
-    for (const Tensor& c : task.constants) shape.constants.push_back(c.defined() ? &c : nullptr);
-    return shape;
-  }
+  struct Offers {
+    std::vector<Tactic> tactics;
+    Refusal refused;  // why the last provider that offers nothing does so
+  };
 
-  // `reason`: why the last provider offers nothing.
-  std::vector<Tactic> collect_offers(const StepShape& shape, std::string& reason) const {
-    std::vector<Tactic> all;
-    for (const Offerer* offerer : offerers()) {
-      if (offerer->device() != options_.device) continue;
-      Offer offer = offerer->offer(shape);
-      for (Tactic& t : offer.tactics) all.push_back(std::move(t));
-      if (!offer.reason.empty()) reason = offer.reason;
+  Offers collect_offers(const StepShape& shape) const {
+    Offers all;
+    for (const Provider& provider : providers_) {
+      if (provider.offerer->device() != options_.device) continue;
+      Offer offer = provider.offerer->offer(shape);
+      for (Tactic& t : offer.tactics) all.tactics.push_back(std::move(t));
+      if (!offer.reason.empty()) all.refused = {offer.rule, offer.reason};
     }
     return all;
   }
 
-  static const Offerer& offerer_of(const Tactic& tactic) {
-    for (const Offerer* offerer : offerers()) {
-      if (offerer->name() == tactic.provider) return *offerer;
+  const Provider& provider_of(const Tactic& tactic) const {
+    for (const Provider& provider : providers_) {
+      if (provider.offerer->name() == tactic.provider) return provider;
     }
     throw Error(Code::INTERNAL, "no provider named " + tactic.provider);
+  }
+
+  // What the ledger says of a region whose steps run one by one.
+  void note_unfused(const TuneTask& task, const Step& step, const Choice& choice) {
+    if (task.body.empty() || step.tactic.provider != kReference) return;
+    Refusal why{choice.why, ""};
+    switch (choice.why) {
+      case Why::NOT_FASTER:
+        why.reason = fmt::format("the kernel takes {:.1f} us, the steps {:.1f} us", choice.figure, choice.time_us);
+        break;
+      case Why::KERNEL_WRONG:
+        why.reason = choice.figure < 0 ? "the kernel differs from the reference in NaN or infinities"
+                                       : fmt::format("the kernel has a relative error of {:.1e}", choice.figure);
+        break;
+      case Why::NONE:
+      case Why::NO_KERNEL:
+        why = {Why::NO_KERNEL, "no provider makes a kernel of the region at these shapes"};
+        break;
+      default:
+        why.reason = why_rule(choice.why).rule;
+    }
+    const auto it = refused_.find(choice.fingerprint);
+    if (choice.why == Why::NONE && it != refused_.end()) why = it->second;
+    report_.unfused[task.step] = std::move(why);
   }
 
   static bool offered(const std::vector<Tactic>& offers, const std::string& name) {
@@ -138,8 +154,10 @@ class Tuner {
   }
 
   Choice choose(const std::string& key, const Step& step, const TuneTask& task, const StepShape& shape,
-                const std::vector<Tactic>& offers) {
-    Choice choice{key, step.op, kReference, 0, 0, 0};
+                const Offers& offered_now) {
+    const std::vector<Tactic>& offers = offered_now.tactics;
+    Choice choice{key, step.op, kReference};
+    if (offered_now.refused.rule != Why::NONE) refused_[key] = offered_now.refused;
     // The only tactic of a step of the CPU is the reference itself.
     if (offers.empty() || (offers.size() == 1 && !on_gpu(options_))) {
       if (!offers.empty()) choice.tactic = tactic_name(offers[0]);
@@ -158,11 +176,14 @@ class Tuner {
     if (on_gpu(options_) && options_.present == nullptr) return choose_unseen(std::move(choice), step, shape, offers);
     if (out_of_time()) {
       ++report_.out_of_budget;
+      choice.why = Why::NOT_REACHED;
       return on_gpu(options_) ? choose_unseen(std::move(choice), step, shape, offers) : choice;
     }
     if (!measure(choice, step, task, shape, offers)) {
+      choice.why = Why::NOT_REACHED;
       return on_gpu(options_) ? choose_unseen(std::move(choice), step, shape, offers) : choice;
     }
+    if (task.body.empty() || choice.tactic.rfind(kReference, 0) != 0) choice.why = Why::NONE;
     // As the lockfile will give it back: a build from the lockfile then has the same bytes.
     choice = read_lock(write_lock({choice})).begin()->second;
     ++report_.measured;
@@ -178,8 +199,9 @@ class Tuner {
     std::stable_partition(offers.begin(), offers.end(), forced);
     for (Tactic& offer : offers) {
       try {
-        offerer_of(offer).pack(shape, offer);
+        provider_of(offer).offerer->pack(shape, offer);
         choice.tactic = tactic_name(offer);
+        choice.why = Why::NONE;
         return choice;
       } catch (const Error& e) {
         if (e.code() != Code::INTERNAL) throw;  // the compiler is missing: no other tactic would do better
@@ -204,19 +226,15 @@ class Tuner {
   // Verifies all offers and times those that agree with the reference. False when the budget ended before.
   bool measure(Choice& choice, const Step& step, const TuneTask& task, const StepShape& shape,
                const std::vector<Tactic>& offers) {
-    Workbench bench(step, task, false, 1, options_.present.get());
-    bench.run_reference(shape);
+    Verifier verifier(program_, task, shape, options_);
     if (out_of_time()) return skip(step);
-    std::unique_ptr<Workbench> hard;
-    if (find_op(step.op).pointwise || !task.body.empty()) {
-      hard = std::make_unique<Workbench>(step, task, true, 2, options_.present.get());
-      hard->run_reference(shape);
-    }
+    verifier.prepare();
+    choice.why = Why::NO_KERNEL;
     std::vector<Candidate> candidates;
     for (const Tactic& offer : offers) {
       if (out_of_time()) return skip(step);
       Candidate c{offer, nullptr, 0, {}};
-      const std::string fault = prepare(c, shape, bench, hard.get());
+      const std::string fault = prepare(c, shape, verifier, choice);
       if (fault.empty())
         candidates.push_back(std::move(c));
       else
@@ -226,7 +244,7 @@ class Tuner {
     std::vector<Kernel*> kernels;
     for (const Candidate& c : candidates) kernels.push_back(c.kernel.get());
     const std::vector<Timing> timings =
-        time_kernels(bench, kernels, options_.threads > 1, [this] { return out_of_time(); });
+        time_kernels(verifier.plain(), kernels, options_.threads > 1, [this] { return out_of_time(); });
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].timing = timings[i];
     const Candidate& best = pick(candidates);
     for (const Candidate& c : candidates) {
@@ -237,31 +255,42 @@ class Tuner {
     choice.time_us = best.timing.centre_us;
     choice.spread_us = best.timing.spread_us;
     choice.max_error = best.error;
+    if (candidates.size() > 1) explain(choice, candidates, best);
     return true;
   }
 
+  // Why the best is not another one, for a region whose steps are the best.
+  void explain(Choice& choice, const std::vector<Candidate>& candidates, const Candidate& best) const {
+    const bool forced = options_.force_tactic == choice.tactic || options_.force_tactic == best.tactic.provider;
+    choice.why = forced ? Why::TACTIC_FORCED : Why::NOT_FASTER;
+    choice.figure = 0;
+    for (const Candidate& c : candidates) {
+      const double time = c.timing.centre_us;
+      if (&c != &best && (choice.figure == 0 || time < choice.figure)) choice.figure = time;
+    }
+  }
+
   // Why the candidate cannot be used, or "".
-  std::string prepare(Candidate& c, const StepShape& shape, Workbench& bench, Workbench* hard) const {
+  std::string prepare(Candidate& c, const StepShape& shape, Verifier& verifier, Choice& choice) const {
     try {
       StepShape here = shape;
       if (options_.present != nullptr) here.architectures = {options_.present->info().architecture};
-      offerer_of(c.tactic).pack(here, c.tactic);
-      const Launcher* launcher = find_launcher(c.tactic.provider);
-      if (launcher == nullptr) return "its provider is not in the runtime";
-      c.kernel = launcher->make(here, c.tactic);
+      const Provider& provider = provider_of(c.tactic);
+      provider.offerer->pack(here, c.tactic);
+      if (provider.launcher == nullptr) return "its provider is not in the runtime";
+      c.kernel = provider.launcher->make(here, c.tactic);
       if (c.kernel == nullptr) return "no kernel for these shapes";
-      bench.run(*c.kernel);
-      c.error = bench.error(false);
-      if (!(c.error <= options_.tolerance)) return fmt::format("relative error {:.2e}", c.error);
-      if (hard == nullptr) return "";
-      hard->run(*c.kernel);
-      const double error = hard->error(true);
-      if (!(error <= options_.tolerance)) return fmt::format("relative error {:.2e} on special values", error);
+      const Verifier::Verdict verdict = verifier.check(*c.kernel, *provider.launcher, c.tactic);
+      c.error = verdict.error;
+      if (!verdict.fault.empty()) {
+        choice.why = Why::KERNEL_WRONG;
+        choice.figure = std::isfinite(c.error) ? c.error : -1;
+      }
+      return verdict.fault;
     } catch (const Error& e) {
       if (e.code() == Code::DEVICE_LOST || e.code() == Code::LIBRARY_MISSING) throw;
       return e.message();
     }
-    return "";
   }
 
   const Candidate& pick(const std::vector<Candidate>& candidates) const {
@@ -290,7 +319,7 @@ class Tuner {
     for (const Tactic& offer : offers) {
       if (tactic_name(offer) != choice.tactic) continue;
       Tactic tactic = offer;
-      offerer_of(tactic).pack(shape, tactic);
+      provider_of(tactic).offerer->pack(shape, tactic);
       tactic.time_us = choice.time_us;
       tactic.max_error = choice.max_error;
       step.tactic = std::move(tactic);
@@ -324,6 +353,8 @@ class Tuner {
   std::map<std::string, Choice> chosen_;
   std::set<int32_t> covered_;                  // steps inside regions that have a kernel
   std::map<std::string, std::string> faults_;  // of dropped candidates, by fingerprint
+  std::map<std::string, Refusal> refused_;     // by fingerprint: regions that no provider generates
+  std::vector<Provider> providers_;
   TuneReport report_;
 };
 

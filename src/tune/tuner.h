@@ -2,9 +2,9 @@
 //
 // Stands between lowering and the engine file. For each step at concrete shapes it asks every provider for
 // offers, makes each kernel, verifies it against the reference (random values; for pointwise steps also NaN,
-// infinities, zeros of both signs, subnormals and extremes), and times the ones that agree, interleaved. The
-// fastest wins; among those that the measured noise cannot tell apart the smallest name wins, so that the
-// order of offers never decides. A wrong candidate is dropped and named in the log.
+// infinities, zeros of both signs, subnormals, extremes and ties; for regions also at odd sizes), and times the ones
+// that agree, interleaved. The fastest wins; among those that the measured noise cannot tell apart the smallest name
+// wins, so that the order of offers never decides. A wrong candidate is dropped and named in the log.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/refusal.h"
 #include "device/device.h"
 #include "kernels/kernel.h"
 #include "program/program.h"
@@ -28,6 +29,12 @@ struct TuneTask {
   std::vector<TuneTask> body = {};  // of a region: the steps that it stands for
 };
 
+// The two sides of a provider.
+struct Provider {
+  const Offerer* offerer = nullptr;
+  const Launcher* launcher = nullptr;
+};
+
 struct TuneOptions {
   std::string device = "cpu";  // the kind: only its providers are asked
   // Of a GPU. `present` is the one to verify and measure on; without it choices are the providers' first, neither
@@ -39,7 +46,8 @@ struct TuneOptions {
   std::string cache_dir;     // empty: no cache
   std::string lock_text;     // choices to reuse, from an earlier build
   std::string force_tactic;  // "provider" or "provider:variant": taken wherever it is offered and right
-  double tolerance = 1e-4;   // largest relative error that passes verification
+  double tolerance = 0;      // largest relative error that passes verification; 0: by type, see tolerance_of
+  std::vector<Provider> more_providers = {};    // besides the built-in ones
   std::function<void(const std::string&)> log;  // lab-book lines
   std::function<void(size_t done, size_t total)> progress;
 };
@@ -52,6 +60,8 @@ struct Choice {
   double time_us = 0;
   double spread_us = 0;
   double max_error = 0;
+  Why why = Why::NONE;  // of a region that runs step by step: why
+  double figure = 0;    // for that: the time of its best kernel, or a wrong one's error
 };
 
 struct TuneReport {
@@ -62,13 +72,19 @@ struct TuneReport {
   std::string lock_text;
   // Of a GPU: steps that got no kernel, and why.
   std::map<int32_t, std::string> refused = {};
+  std::map<int32_t, Refusal> unfused = {};  // regions that run step by step, by step
 };
 
 // Sets the tactic of every step that has a task and packs its constants; then drops constants that only
 // packed forms need.
 TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options);
 
-// The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU or GPU, library versions.
+// The largest relative error that passes by default: 1e-3 for float16 and bfloat16, 1e-10 for float64, 1e-5 for the
+// rest.
+double tolerance_of(DType type);
+
+// The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU or GPU, library versions, and the
+// tolerance when it is the user's own.
 std::string fingerprint_text(const Program& program, const TuneTask& task, const TuneOptions& options);
 
 std::string write_lock(const std::vector<Choice>& choices);

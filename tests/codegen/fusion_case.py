@@ -39,7 +39,6 @@ RESHAPE = "a Reshape that merges dims ends a region"
 SIXTEEN = "16-bit values are rounded only where a region stores them, and the tolerance of the tuner is below that"
 OVERFLOW = "norms square in float32 where the reference sums in double: rows with values over 1.8e19 differ, and the"
 OVERFLOW += " tuner drops norms of short rows, which such values reach without a NaN beside them"
-CONTROL = "deepjit inspect takes every step with blocks for control flow"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"
 LAYOUT = "layout_nhwc takes a lone pooling op out of its region"
 

@@ -14,7 +14,6 @@ import numpy as np
 import onnx
 import pytest
 from fused import CLI, REGION, Fused, assert_equal_bits, assert_same, feeds_of, launches, model, nodes
-from fusion_case import CONTROL
 
 CHAIN = nodes("m{i} = Mul (s{p}, a) t{i} = Tanh (m{i}) s{i} = Add (t{i}, x)", 6)
 POINTWISE = f"g (float[N,W] x, float[W] a) => (float[N,W] y) {{ s0 = Mul (x, a) {CHAIN} y = Neg (s6) }}"
@@ -203,7 +202,6 @@ def test_without_tuning_steps_run_one_by_one():
     assert launches(engine, {"x": (2, 5), "a": (5,)}) == 20
 
 
-@pytest.mark.xfail(strict=True, reason=CONTROL)
 def test_inspect_tells_the_tactic_of_a_region(tmp_path):
     fused = fused_of("rows")
     fused.engine.save(tmp_path / "m.dje")

@@ -98,6 +98,20 @@ TEST(EngineFile, RangeChecksFieldsBehindValidHashes) {
   EXPECT_EQ(damaged([](Program& p) { p.outputs.clear(); }), Code::ENGINE_RANGE);
   EXPECT_EQ(damaged([](Program& p) { p.steps[0].inputs.clear(); }), Code::ENGINE_RANGE);
   EXPECT_EQ(damaged([](Program& p) { p.steps[0].blocks = {0}; }), Code::ENGINE_RANGE);
+  const auto ledger = [](auto&& damage) {
+    return [damage](Program& p) {
+      p.ledger.push_back({p.steps[0].outputs[0], 0, 0, Why::NOT_FASTER, "reason", "fix", Dim(8), 8, 1});
+      damage(p.ledger[0]);
+    };
+  };
+  EXPECT_EQ(damaged(ledger([](LedgerEntry&) {})), Code::OK);
+  EXPECT_EQ(damaged(ledger([](LedgerEntry& e) { e.value = 99; })), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged(ledger([](LedgerEntry& e) { e.value = 0; })), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged(ledger([](LedgerEntry& e) { e.producer = -1; })), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged(ledger([](LedgerEntry& e) { e.consumer = 99; })), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged(ledger([](LedgerEntry& e) { e.rule = Why::NONE; })), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged(ledger([](LedgerEntry& e) { e.bytes_at_opt = -2; })), Code::ENGINE_RANGE);
+  EXPECT_EQ(damaged(ledger([](LedgerEntry& e) { e.launches = 2; })), Code::ENGINE_RANGE);
   EXPECT_EQ(damaged([](Program& p) { p.steps[0].op = "NoSuchOp"; }), Code::ENGINE_INCOMPATIBLE);
 }
 

@@ -66,7 +66,7 @@ TEST(Tuner, ChoosesByMeasuringAndKeepsTheResult) {
 TEST(Tuner, DropsWhatDoesNotAgreeWithTheReferenceAndNamesIt) {
   Program program = conv_program();
   TuneOptions options;
-  options.tolerance = 0;  // no library kernel sums in the reference's order
+  options.tolerance = 1e-12;  // no library kernel sums in the reference's order
   std::vector<std::string> lines;
   options.log = [&](const std::string& line) { lines.push_back(line); };
   const TuneReport report = tune(program, tasks_of(program), options);
@@ -133,6 +133,12 @@ TEST(Lockfile, ReadsWhatItWritesAndNamesABadLine) {
   ASSERT_EQ(read.size(), 1u);
   EXPECT_EQ(read.begin()->second.tactic, "onednn:plain/jit");
   EXPECT_EQ(write_lock({read.begin()->second}), write_lock({choice}));
+  Choice region{std::string(32, 'b'), "deepjit.Region", "reference:steps", 12.5, 0.25, 1e-6, Why::NOT_FASTER, 13.5};
+  const auto again = read_lock(write_lock({region}));
+  EXPECT_EQ(again.begin()->second.why, Why::NOT_FASTER);
+  EXPECT_EQ(again.begin()->second.figure, 13.5);
+  EXPECT_THROW(read_lock(std::string(32, 'b') + " Add reference 1 1 0 no-such-rule 1\n"), Error);
+  EXPECT_THROW(read_lock(std::string(32, 'b') + " Add reference 1 1 0 not-faster\n"), Error);
   try {
     read_lock("# comment\nnot a line\n");
     FAIL();

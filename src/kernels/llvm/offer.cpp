@@ -63,8 +63,10 @@ class LlvmOfferer final : public Offerer {
       return out;
     }
     const RegionKernel built = build_kernel(region_of_step(*shape.program, *shape.step));
-    out.reason = (built.kernel ? why_not_emit(*built.kernel) : built.refusal).reason;
-    if (!out.reason.empty()) return out;
+    const Refusal refusal = built.kernel ? why_not_emit(*built.kernel) : built.refusal;
+    out.reason = refusal.reason;
+    out.rule = refusal.rule;
+    if (!refusal.empty()) return out;
     Tactic tactic;
     tactic.provider = name();
     tactic.variant = cpu_isa();

@@ -64,6 +64,7 @@ class NvrtcOfferer final : public Offerer {
     Offer out;
     const RegionKernel built = kernel_of(shape);
     out.reason = built.refusal.reason;
+    out.rule = built.refusal.rule;
     if (!built.kernel) return out;
     const int64_t columns = value_of(built.kernel->extents.back(), shape);
     for (const CudaMapping& mapping : cuda_mappings(*built.kernel, columns)) {

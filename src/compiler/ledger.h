@@ -1,0 +1,12 @@
+// The why-ledger after tuning: edges inside regions that run step by step join those that lowering noted, and all get
+// their bytes at the shapes that were tuned for. The largest come first.
+#pragma once
+
+#include "compiler/shapes.h"
+
+namespace deepjit {
+
+// `report`: nullptr when nothing was tuned.
+void finish_ledger(Program& program, const Probe& probed, const TuneReport* report);
+
+}  // namespace deepjit

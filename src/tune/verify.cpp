@@ -1,0 +1,94 @@
+#include "tune/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/expand.h"
+#include "ops/op.h"
+#include "tune/odd_sizes.h"
+
+namespace deepjit {
+
+StepShape shape_of(const Program& program, const TuneTask& task, const TuneOptions& options) {
+  StepShape shape;
+  shape.program = &program;
+  shape.step = &program.steps[static_cast<size_t>(task.step)];
+  for (const TuneTask& inner : task.body) shape.body.push_back(shape_of(program, inner, options));
+  shape.inputs = task.inputs;
+  shape.outputs = task.outputs;
+  shape.threads = options.threads;
+  shape.device = options.present.get();
+  shape.architectures = options.architectures;
+  for (const Tensor& c : task.constants) shape.constants.push_back(c.defined() ? &c : nullptr);
+  return shape;
+}
+
+double tolerance_of(DType type) {
+  if (type == DType::FLOAT16 || type == DType::BFLOAT16) return 1e-3;
+  return type == DType::FLOAT64 ? 1e-10 : 1e-5;
+}
+
+Verifier::Verifier(const Program& program, const TuneTask& task, const StepShape& shape, const TuneOptions& options)
+    : program_(program),
+      task_(task),
+      shape_(shape),
+      options_(options),
+      plain_(*shape.step, task, false, 1, false, options.present.get()) {
+  plain_.run_reference(shape);
+}
+
+bool Verifier::goes_over_rows() const {
+  return std::any_of(task_.body.begin(), task_.body.end(), [&](const TuneTask& inner) {
+    const ExpandRule* rule = find_rule(program_.steps[static_cast<size_t>(inner.step)].op);
+    return rule != nullptr && rule->reduced != nullptr;
+  });
+}
+
+void Verifier::prepare() {
+  if (!find_op(shape_.step->op).pointwise && task_.body.empty()) return;
+  hard_ = std::make_unique<Workbench>(*shape_.step, task_, true, 2, goes_over_rows(), options_.present.get());
+  hard_->run_reference(shape_);
+  if (!task_.body.empty()) set_odd();
+}
+
+void Verifier::set_odd() {
+  const auto odd = at_odd_sizes(program_, task_);
+  if (!odd) return;
+  odd_task_ = *odd;
+  odd_shape_ = shape_of(program_, odd_task_, options_);
+  try {
+    odd_ = std::make_unique<Workbench>(*shape_.step, odd_task_, false, 3, false, options_.present.get());
+    odd_->run_reference(odd_shape_);
+  } catch (const Error&) {  // sizes that the steps do not take
+    odd_.reset();
+  }
+}
+
+void Verifier::judge(const Workbench& bench, Workbench::Scale scale, const char* where, Verdict& verdict) const {
+  const Workbench::Errors errors = bench.errors(
+      scale, [this](DType type) { return options_.tolerance > 0 ? options_.tolerance : tolerance_of(type); });
+  if (errors.pass && scale == Workbench::Scale::ELEMENT) return;
+  verdict.error = std::max(verdict.error, errors.largest);
+  if (errors.pass) return;
+  verdict.fault = fmt::format("relative error {:.2e}{}, allowed is {:.1e}", errors.largest, where, errors.allowed);
+}
+
+Verifier::Verdict Verifier::check(Kernel& kernel, const Launcher& launcher, const Tactic& tactic) {
+  Verdict verdict;
+  plain_.run(kernel);
+  judge(plain_, Workbench::Scale::OUTPUT, "", verdict);
+  if (verdict.fault.empty() && odd_ != nullptr) {
+    if (const std::unique_ptr<Kernel> small = launcher.make(odd_shape_, tactic)) {
+      odd_->run(*small);
+      judge(*odd_, Workbench::Scale::OUTPUT, " at odd sizes", verdict);
+    }
+  }
+  if (verdict.fault.empty() && hard_ != nullptr) {
+    hard_->run(kernel);
+    judge(*hard_, Workbench::Scale::ELEMENT, " on special values", verdict);
+  }
+  return verdict;
+}
+
+}  // namespace deepjit

@@ -1,0 +1,211 @@
+// A kernel that is wrong is dropped and named, however it is wrong; one within the tolerance is taken, and its error
+// kept.
+#include "tune/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/visit.h"
+#include "compiler/shapes.h"
+#include "engine/format.h"
+#include "graph/parse.h"
+#include "lower/lower.h"
+
+namespace deepjit {
+
+namespace {
+
+// What a kernel does to a result that was right.
+using Damage = std::function<void(Tensor& result)>;
+
+Damage g_damage;
+
+// The steps of a region, then the damage.
+class WrongKernel final : public Kernel {
+ public:
+  explicit WrongKernel(const StepShape& shape)
+      : right_(reference_launcher().make(shape, Tactic{})), out_(shape.outputs[0]) {}
+  size_t scratch_bytes() const override { return right_->scratch_bytes(); }
+  void run(const KernelArgs& args) override {
+    Tensor result(out_.dtype, out_.dims);
+    void* outputs[] = {result.view().data};
+    KernelArgs inside = args;
+    inside.outputs = outputs;
+    right_->run(inside);
+    g_damage(result);
+    if (result.defined()) std::memcpy(args.outputs[0], result.view().data, static_cast<size_t>(result.bytes()));
+  }
+
+ private:
+  std::unique_ptr<Kernel> right_;
+  TensorDesc out_;
+};
+
+class WrongOfferer final : public Offerer {
+ public:
+  std::string name() const override { return "wrong"; }
+  Offer offer(const StepShape& shape) const override {
+    Offer offer;
+    if (shape.step->op != kRegionOp) return offer;
+    offer.tactics.emplace_back();
+    offer.tactics.back().provider = name();
+    return offer;
+  }
+  void pack(const StepShape&, Tactic&) const override {}
+};
+
+class WrongLauncher final : public Launcher {
+ public:
+  std::string name() const override { return "wrong"; }
+  std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic&) const override {
+    return std::make_unique<WrongKernel>(shape);
+  }
+  Tensor unpack(const PackedOperand&, const TensorDesc&) const override { return {}; }
+};
+
+struct Outcome {
+  Tactic tactic;        // of the region
+  std::string dropped;  // the log's line about the wrong kernel
+  std::vector<Choice> choices;
+  std::map<int32_t, Refusal> unfused;
+};
+
+Program program_of(const std::string& type, const std::string& nodes) {
+  Program program = lower(*parse_graph("graph @main(%x: " + type + "[N,40]) -> (%y) {\n" + nodes + "\n}"));
+  program.inputs[0].has_range = true;
+  program.inputs[0].range = {{1, 40}, {6, 40}, {64, 40}};
+  return program;
+}
+
+const char* const kChain = "%a = Tanh(%x)\n %y = Mul(%a, %x)";
+const char* const kRows = "%a = Neg(%x)\n %y = Softmax(%a)";
+
+Outcome tuned(const Damage& damage, double tolerance = 0, const std::string& type = "float32",
+              const std::string& nodes = kChain) {
+  static const WrongOfferer offerer;
+  static const WrongLauncher launcher;
+  g_damage = damage;
+  Program program = program_of(type, nodes);
+  bool guessed = false;
+  const Probe probed = probe(program, Which::OPT, 1, &guessed);
+  Outcome out;
+  TuneOptions options;
+  options.force_tactic = "wrong";
+  options.tolerance = tolerance;
+  options.more_providers = {{&offerer, &launcher}};
+  options.log = [&](const std::string& line) {
+    if (line.find("wrong dropped") != std::string::npos) out.dropped = line;
+  };
+  TuneReport report = tune(program, probed.tasks, options);
+  out.choices = report.choices;
+  out.unfused = report.unfused;
+  for (const Step& step : program.steps) {
+    if (step.op == kRegionOp) out.tactic = step.tactic;
+  }
+  return out;
+}
+
+template <typename F>
+Damage change(F&& f) {
+  return [f](Tensor& result) {
+    visit_float(result.dtype(), "test", [&]<typename T>() {
+      for (int64_t i = 0; i < result.count(); ++i) {
+        const double value = result.to_f64()[static_cast<size_t>(i)];
+        result.as<T>()[i] = T(static_cast<float>(f(value, i, result)));
+      }
+    });
+  };
+}
+
+// Every element off by a part of itself, but for those that would leave float16.
+Damage all_off_by(double part) {
+  return change([part](double v, int64_t, Tensor&) { return std::abs(v) < 6e4 ? v * (1 + part) : v; });
+}
+
+// The last element off by a part of the largest.
+Damage last_off_by(double part) {
+  return [part](Tensor& result) {
+    double largest = 0;
+    for (double v : result.to_f64()) largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
+    visit_float(result.dtype(), "test", [&]<typename T>() {
+      const double last = result.to_f64().back();
+      result.as<T>()[result.count() - 1] = T(static_cast<float>(last + part * largest));
+    });
+  };
+}
+
+void expect_dropped(const Outcome& out, const std::string& words) {
+  EXPECT_NE(out.tactic.provider, "wrong");
+  EXPECT_NE(out.dropped.find("relative error"), std::string::npos) << out.dropped;
+  EXPECT_NE(out.dropped.find(words), std::string::npos) << out.dropped;
+}
+
+}  // namespace
+
+TEST(Verify, TakesWhatIsRight) {
+  const Outcome out = tuned([](Tensor&) {});
+  EXPECT_EQ(out.tactic.provider, "wrong");
+  EXPECT_EQ(out.tactic.max_error, 0);
+  EXPECT_EQ(out.dropped, "");
+}
+
+TEST(Verify, KeepsTheErrorThatItMeasured) {
+  const Outcome out = tuned(all_off_by(4e-6));
+  EXPECT_EQ(out.tactic.provider, "wrong");
+  EXPECT_NEAR(out.tactic.max_error, 4e-6, 1e-6);
+}
+
+TEST(Verify, DropsOneWrongElementOfMany) { expect_dropped(tuned(last_off_by(4e-5)), "allowed is 1.0e-05"); }
+
+TEST(Verify, TheToleranceIsTheUsers) {
+  EXPECT_EQ(tuned(all_off_by(4e-5), 1e-3).tactic.provider, "wrong");
+  expect_dropped(tuned(all_off_by(4e-6), 1e-6), "allowed is 1.0e-06");
+}
+
+TEST(Verify, TheDefaultGoesByTheTypeOfTheResult) {
+  EXPECT_EQ(tuned(all_off_by(6e-4), 0, "float16", "%a = Neg(%x)\n %y = Abs(%a)").tactic.provider, "wrong");
+  expect_dropped(tuned(all_off_by(6e-3), 0, "float16", "%a = Neg(%x)\n %y = Abs(%a)"), "allowed is 1.0e-03");
+  expect_dropped(tuned(all_off_by(6e-3), 0, "bfloat16", "%a = Neg(%x)\n %y = Abs(%a)"), "allowed is 1.0e-03");
+}
+
+TEST(Verify, DropsWhatWritesNothing) {
+  expect_dropped(tuned([](Tensor& result) { result = Tensor(); }), "relative error");
+}
+
+TEST(Verify, DropsWhatIsWrongOnlyForSpecialValues) {
+  const auto no_nan = change([](double v, int64_t, Tensor&) { return std::isnan(v) ? 0.0 : v; });
+  const auto no_infinity =
+      change([](double v, int64_t, Tensor&) { return std::isinf(v) ? std::copysign(3.4e38, v) : v; });
+  const auto no_large = change([](double v, int64_t, Tensor&) { return std::abs(v) > 1e20 ? v * 1.001 : v; });
+  expect_dropped(tuned(no_nan), "special values");
+  expect_dropped(tuned(no_infinity), "special values");
+  expect_dropped(tuned(no_large), "special values");
+  expect_dropped(tuned(no_nan, 0, "float32", kRows), "special values");
+}
+
+TEST(Verify, DropsWhatIsWrongOnlyAtTheEndOfAVector) {
+  // 19 rows of 40: the odd size of N, which was tuned at 6.
+  const Outcome out = tuned([](Tensor& result) {
+    if (result.dims()[0] != 6) last_off_by(1e-3)(result);
+  });
+  expect_dropped(out, "odd sizes");
+}
+
+TEST(Verify, TheLedgerHearsOfIt) {
+  const Outcome out = tuned(last_off_by(4e-5));
+  ASSERT_EQ(out.unfused.size() + (out.tactic.provider == "llvm" ? 1 : 0), 1u);
+  for (const auto& [step, why] : out.unfused) {
+    EXPECT_TRUE(why.rule == Why::KERNEL_WRONG || why.rule == Why::NOT_FASTER);
+  }
+}
+
+TEST(Verify, AnotherToleranceIsAnotherKey) {
+  const std::vector<Choice> usual = tuned([](Tensor&) {}).choices;
+  const std::vector<Choice> own = tuned([](Tensor&) {}, 1e-2).choices;
+  EXPECT_NE(usual.back().fingerprint, own.back().fingerprint);
+}
+
+}  // namespace deepjit
