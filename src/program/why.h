@@ -71,7 +71,7 @@ namespace deepjit {
   X(NOT_FASTER, "not-faster", "the region's kernel was not faster than its steps",                                    \
     "nothing needs doing; --force-tactic llvm takes the kernel all the same")                                         \
   X(KERNEL_WRONG, "kernel-wrong", "the region's kernel did not agree with the reference",                             \
-    "raise --kernel-tolerance if the error is acceptable")                                                                   \
+    "raise --kernel-tolerance if the error is acceptable")                                                            \
   X(NO_KERNEL, "no-kernel", "no provider makes a kernel of the region at these shapes",                               \
     "tune at other shapes: --range")                                                                                  \
   X(TACTIC_FORCED, "tactic-forced", "another tactic was asked for", "build without --force-tactic")                   \

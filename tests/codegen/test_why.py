@@ -8,7 +8,7 @@ from pathlib import Path
 import deepjit
 import numpy as np
 import pytest
-from fused import CLI, model
+from fused import CLI, launches, model
 from why_cases import BLOCKED, CLEAN, IN, OPEN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,3 +117,14 @@ def test_lockfile_gives_the_same_ledger(tmp_path):
     first = deepjit.build(made, **options)
     again = deepjit.build(made, **options)
     assert again.why() == first.why() and again.serialize() == first.serialize()
+
+
+@pytest.mark.parametrize(("disable", "count"), [((), 1), (("regions",), 3)], ids=["regions", "steps"])
+def test_launches_before_and_after_fusion(disable, count, tmp_path):
+    """What inspect counts is what a run launches."""
+    engine = build(model(OPEN + "{ t = Tanh (x) e = Exp (t) y = Mul (e, x) }"), ranges=IN, disable=disable)
+    engine.save(tmp_path / "m.dje")
+    done = subprocess.run([CLI, "inspect", tmp_path / "m.dje", "--json"], capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["launches"] == count
+    assert launches(engine, {"x": (2, 8, 16)}, tmp_path) == count
+    assert len(engine.why()) == (0 if count == 1 else 2)
