@@ -1,8 +1,9 @@
-// deepjit devices: what engines can run on here, and what of CUDA was found.
+// deepjit devices: what engines can run on here, and which driver and compiler of CUDA were found.
 #include <fmt/format.h>
 
 #include "cli/text.h"
 #include "cli/verb.h"
+#include "codegen/nvrtc.h"
 #include "device/device.h"
 
 namespace deepjit::cli {
@@ -37,7 +38,8 @@ std::string text_of(const device::Found& found) {
 
 // Bytes read and written by a copy on the device, in GB/s: what no kernel over much data goes past.
 double copy_rate(device::Device& device) {
-  const size_t bytes = std::min(size_t{1} << 30, device.free_bytes() / 4);
+  const size_t most = device.info().kind == "cpu" ? size_t{1} << 28 : size_t{1} << 30;
+  const size_t bytes = std::min(most, device.free_bytes() / 4);
   device::Memory from(device, device::Memory::Kind::DEVICE);
   device::Memory to(device, device::Memory::Kind::DEVICE);
   const auto stream = device.make_stream();
@@ -64,13 +66,20 @@ int print_devices(bool json, bool measure) {
       rows.push_back(json_of(found));
       if (measure && found.device != nullptr) rows.back()["copy_gb_s"] = copy_rate(*found.device);
     }
-    print_json({{"devices", rows}});
+    const std::string version = nvrtc::version();
+    Json compiler = nullptr;
+    if (!version.empty()) compiler = {{"version", version}, {"file", nvrtc::library_path()}};
+    print_json({{"devices", rows}, {"nvrtc", compiler}});
     return 0;
   }
   for (const device::Found& found : all) {
     fmt::print("{:<8} {}\n", found.name, text_of(found));
     if (measure && found.device != nullptr) fmt::print("{:<8} copies {:.0f} GB/s\n", "", copy_rate(*found.device));
   }
+  const std::string version = nvrtc::version();
+  fmt::print("{:<8} {}\n", "nvrtc",
+             version.empty() ? "not installed: needed to build for GPUs (CUDA's toolkit, or pip's nvidia-cuda-nvrtc)"
+                             : version + ", " + nvrtc::library_path());
   return 0;
 }
 
@@ -81,7 +90,7 @@ Verb add_devices(CLI::App& app) {
   auto measure = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("devices", "show what engines can run on here");
   command->add_flag("--json", *json, "print one JSON object on stdout");
-  command->add_flag("--measure", *measure, "also time a copy of 1 GiB on each device, reading and writing counted");
+  command->add_flag("--measure", *measure, "also time large copies on each device, reading and writing counted");
   command->footer("Example: deepjit devices");
   return {command, [json, measure] { return print_devices(*json, *measure); }};
 }

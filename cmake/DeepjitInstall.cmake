@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 add_library(deepjit SHARED $<TARGET_OBJECTS:deepjit_api>)
 add_library(deepjit::deepjit ALIAS deepjit)
-target_link_libraries(deepjit PRIVATE deepjit_compiler)
+target_link_libraries(deepjit PRIVATE deepjit_core)
 target_include_directories(deepjit INTERFACE
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
 set(DEEPJIT_EXPORT_MAP ${CMAKE_CURRENT_SOURCE_DIR}/src/api/libdeepjit.map)

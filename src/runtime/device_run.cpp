@@ -16,14 +16,11 @@ std::byte* at(void* base, size_t offset) { return static_cast<std::byte*>(base) 
 
 size_t bytes_of(const TensorDesc& desc) { return static_cast<size_t>(desc.bytes()); }
 
-// Constants that a step of the entry block reads, or that are outputs themselves.
+// Constants that a step reads, also in branches that a binding may take, or that are outputs themselves.
 std::vector<int32_t> constants_read(const Program& program) {
-  std::vector<int32_t> read = program.blocks[0].outputs;
-  const auto add = [&](int32_t index) {
-    const Step& step = program.steps[static_cast<size_t>(index)];
-    read.insert(read.end(), step.inputs.begin(), step.inputs.end());
-  };
-  for (int32_t index : program.blocks[0].steps) add(index);
+  std::vector<int32_t> read;
+  for (const Block& block : program.blocks) read.insert(read.end(), block.outputs.begin(), block.outputs.end());
+  for (const Step& step : program.steps) read.insert(read.end(), step.inputs.begin(), step.inputs.end());
   std::sort(read.begin(), read.end());
   read.erase(std::unique(read.begin(), read.end()), read.end());
   std::erase_if(read, [&](int32_t buffer) {

@@ -249,6 +249,27 @@ TEST(DeviceEngine, ValuesBetweenStepsStayOnTheDevice) {
   EXPECT_EQ(count(calls, Kind::COPY_IN) + count(calls, Kind::COPY_OUT), 2u);
 }
 
+TEST(DeviceEngine, ABranchThatAnInputDecidesIsTaken) {
+  const Fixture f(program_of(R"(graph @main(%x: float32[N,64], %c: bool[]) -> (%y) {
+    %w = constant float32[64] random(1)
+    %y = If(%c) then { %t = Mul(%x, %w) -> (%t) } else { -> (%x) }
+  })"));
+  Context context(f.engine, 1);
+  const Tensor x = counted({4, 64});
+  Tensor condition(DType::BOOL, {});
+  const std::vector<TensorView> inputs = {x.view(), condition.view()};
+  std::vector<TensorView> outputs;
+  for (bool taken : {true, false, true}) {
+    *condition.as<bool>() = taken;
+    f.device->take_calls();
+    context.run(inputs, outputs);
+    const auto calls = f.device->take_calls();
+    EXPECT_EQ(count(calls, Kind::LAUNCH), taken ? 1u : 0u);
+    if (taken) EXPECT_NE(launch_of(calls).call.arguments[1], 0u);
+    if (!taken) EXPECT_EQ(std::memcmp(outputs[0].data, x.view().data, 4 * 64 * 4), 0);
+  }
+}
+
 TEST(DeviceEngine, AStepWithoutAKernelIsAnError) {
   Program program = program_of(R"(graph @main(%x: float32[N,64]) -> (%y) {
     %i = constant int64[] [0]

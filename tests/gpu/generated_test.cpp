@@ -172,7 +172,8 @@ void GeneratedTest::TestBody() {
 [[maybe_unused]] const bool registered = [] {
   std::ifstream in(cases_folder() + "/cases.json");
   if (!in) return false;
-  for (const Json& row : Json::parse(in).at("cases")) {
+  const Json all = Json::parse(in);
+  for (const Json& row : all.at("cases")) {
     testing::RegisterTest("Generated", row.at("name").get<std::string>().c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [row]() -> testing::Test* { return new GeneratedTest(row); });
   }

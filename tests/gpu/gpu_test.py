@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,17 +35,20 @@ class Session:
         self.out, self.device = out, device
         self.results: dict = {"parts": {}}
         out.mkdir(parents=True, exist_ok=True)
+        for part in LIMITS_S:
+            (out / f"{part}.log").unlink(missing_ok=True)
         self.env = dict(os.environ)
         if folder := nvrtc_folder():
             self.env.setdefault("DEEPJIT_CUDA_PATH", folder)
         self.env |= {"DEEPJIT_CASES": str(TESTS / "cases"), "DEEPJIT_TEST_DEVICE": device}
 
-    def run(self, name: str, command: list, limit_s: float) -> tuple[int, str]:
-        """Exit code (124 when time was up) and stdout; all output goes to NAME.log."""
-        with open(self.out / f"{name}.log", "w+") as log, open(self.out / f"{name}.out", "w+") as text:
+    def run(self, part: str, command: list) -> tuple[int, str]:
+        """Exit code (124 when time was up) and stdout; all output goes to the end of PART.log."""
+        with open(self.out / f"{part}.log", "a") as log, tempfile.TemporaryFile("w+") as text:
+            print("$", *command, file=log, flush=True)
             process = subprocess.Popen([str(c) for c in command], stdout=text, stderr=log, env=self.env)
             try:
-                code = process.wait(timeout=limit_s)
+                code = process.wait(timeout=LIMITS_S[part])
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -52,7 +56,6 @@ class Session:
             text.seek(0)
             stdout = text.read()
             log.write(stdout)
-        os.remove(self.out / f"{name}.out")
         return code, stdout
 
     def finish(self, part: str, ok: bool, **facts) -> None:
@@ -61,7 +64,7 @@ class Session:
         print(f"{part}: {'ok' if ok else 'FAILED'} {facts.get('summary', '')}", flush=True)
 
     def devices(self) -> None:
-        code, text = self.run("devices", [ROOT / "bin/deepjit", "devices", "--measure", "--json"], LIMITS_S["devices"])
+        code, text = self.run("devices", [ROOT / "bin/deepjit", "devices", "--measure", "--json"])
         found = json.loads(text) if code == 0 else {}
         here = [d for d in found.get("devices", []) if d["found"] and d["name"].startswith(self.device)]
         self.results["devices"] = found
@@ -71,7 +74,7 @@ class Session:
     def gtest(self, part: str, pattern: str) -> None:
         report = self.out / f"{part}.json"
         command = [TESTS / "deepjit_gpu_tests", f"--gtest_filter={pattern}", f"--gtest_output=json:{report}"]
-        code, _ = self.run(part, command, LIMITS_S[part])
+        code, _ = self.run(part, command)
         tests = []
         if report.exists():
             tests = [t for suite in json.loads(report.read_text())["testsuites"] for t in suite["testsuite"]]
@@ -96,7 +99,7 @@ class Session:
             shapes = [f"{name}={'x'.join(map(str, dims))}" for name, dims in run["shapes"].items()]
             command = [ROOT / "bin/deepjit", "bench", TESTS / "bench" / run["file"], "--device", self.device]
             command += ["--json", "--seconds", "1", *(word for shape in shapes for word in ("--shapes", shape))]
-            code, text = self.run("bench_" + run["name"].replace("@", "_"), command, LIMITS_S["bench"])
+            code, text = self.run("bench", command)
             if code != 0:
                 failed.append(run["name"])
                 continue
