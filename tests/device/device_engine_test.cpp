@@ -265,8 +265,11 @@ TEST(DeviceEngine, ABranchThatAnInputDecidesIsTaken) {
     context.run(inputs, outputs);
     const auto calls = f.device->take_calls();
     EXPECT_EQ(count(calls, Kind::LAUNCH), taken ? 1u : 0u);
-    if (taken) EXPECT_NE(launch_of(calls).call.arguments[1], 0u);
-    if (!taken) EXPECT_EQ(std::memcmp(outputs[0].data, x.view().data, 4 * 64 * 4), 0);
+    if (taken) {
+      EXPECT_NE(launch_of(calls).call.arguments[1], 0u);
+    } else {
+      EXPECT_EQ(std::memcmp(outputs[0].data, x.view().data, 4 * 64 * 4), 0);
+    }
   }
 }
 
