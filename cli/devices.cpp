@@ -91,7 +91,7 @@ Verb add_devices(CLI::App& app) {
   CLI::App* command = app.add_subcommand("devices", "show what engines can run on here");
   command->add_flag("--json", *json, "print one JSON object on stdout");
   command->add_flag("--measure", *measure, "also time large copies on each device, reading and writing counted");
-  command->footer("Example: deepjit devices");
+  command->footer("Example: deepjit devices --measure");
   return {command, [json, measure] { return print_devices(*json, *measure); }};
 }
 

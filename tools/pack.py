@@ -7,6 +7,7 @@ tests/ (for gpu-test), licenses/. CUDA libraries are taken from the machine it r
 one compressed file, which must stay under 45 MiB.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -107,8 +108,9 @@ def check_libraries() -> list[str]:
 
 def add_tests() -> None:
     tests = ROOT / "tests/gpu"
+    env = os.environ | {"PYTHONPATH": str(TARGET / "python")}  # the packed module itself: so it is seen to import
     for script, folder in (("export_cases.py", "cases"), ("export_bench.py", "bench")):
-        subprocess.run([sys.executable, tests / script, TARGET / "tests" / folder], check=True)
+        subprocess.run([sys.executable, tests / script, TARGET / "tests" / folder], check=True, env=env)
     shutil.copy(tests / "gpu_test.py", TARGET / "tests")
     start = TARGET / "gpu-test"
     start.write_text('#!/bin/sh\nexec python3 "$(dirname "$0")/tests/gpu_test.py" "$@"\n')
