@@ -172,6 +172,18 @@ MODELS = {
                 "text2tashkeel/models/rawi.int8.onnx",
                 "47a609c054534c5ab56ab980a09a6a326e31143930d2d90520379e030627adb9",
             ),
+            "tashkeel_rawi_v2": (
+                "text2tashkeel/models/rawi_v2.int8.onnx",
+                "60eb6e63d061bcafb63af2ed92fb66a8097c347bada300194f1edb45993f74d1",
+            ),
+            "tashkeel_rawi_v3": (
+                "text2tashkeel/models/rawi_v3.int8.onnx",
+                "e1253c5c5edfab3a7d47167323413cb3253d26df79eedb6db02100cbbd22ecb7",
+            ),
+            "tashkeel_rawi_ensemble": (
+                "text2tashkeel/models/rawi_ensemble.int8.onnx",
+                "429333d9825ca70d2482885547a61a41fdcd6f67d7b96bb09e852fdcf3bd266c",
+            ),
         },
     ),
     **of_wheel(

@@ -192,6 +192,10 @@ WIDE = [
     Wide("voice_filter", [voice_filter(1, 1), voice_filter(2, 5)], eight_bits=True),
     Wide("tashkeel_bilstm", [text("input_ids", 54, 1, 30), text("input_ids", 54, 2, 17)], eight_bits=True),
     Wide("tashkeel_rawi", [text("input", 302, 1, 30), text("input", 302, 2, 17)], eight_bits=True),
+    *[
+        Wide(f"tashkeel_rawi_{form}", [text("input", 236, 2, 17), text("input", 236, 1, 90)], eight_bits=True)
+        for form in ("v2", "v3", "ensemble")
+    ],
     Wide("t5_encoder", [title_source(1, 12), title_source(2, 33)], eight_bits=True),
     Wide("t5_decoder", [title(1, 12, 1), title(2, 33, 9)], eight_bits=True),
     Wide("rxnmap", [reaction(24), reaction(11)]),

@@ -50,4 +50,7 @@ TABLE = [
     "external_data",
     "scatter_gather_einsum",
     "interior_outputs",
+    "recurrent_clip",
+    "recurrent_lengths",
+    "reshape_computed_zero",
 ]

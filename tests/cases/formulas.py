@@ -190,3 +190,68 @@ def to_float8(x, kind, saturate):
         return math.copysign(table[k], v)
 
     return np.vectorize(one, otypes=[float])(wide(x))
+
+
+# ---- recurrent
+
+ACTIVATIONS = {
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Tanh": np.tanh,
+    "Relu": lambda x: np.maximum(x, 0),
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+}
+DEFAULT_ACTIVATIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+
+
+def recurrent_row(op, x, w, r, b, h, c, p, functions, act, first, *, input_forget, product):
+    """One sequence, step by step, from state (h, c): the outputs and the last state. `act` bounds what a function
+    gets; `first` is linear_before_reset."""
+    size, out = len(h), []
+    wb, rb = b[: len(b) // 2], b[len(b) // 2 :]
+    f, g, k = [lambda v, name=name: ACTIVATIONS[name](act(v)) for name in (functions * 3)[:3]]
+    for step in x:
+        from_x, from_h = product(w, step) + wb, product(r, h) + rb
+        gates = np.split(from_x + from_h, len(from_x) // size)
+        if op == "RNN":
+            h = f(gates[0])
+        elif op == "GRU":
+            z, reset = f(gates[0]), f(gates[1])
+            inner = reset * from_h[2 * size :] if first else product(r[2 * size :], reset * h) + rb[2 * size :]
+            h = (1 - z) * g(from_x[2 * size :] + inner) + z * h
+        else:
+            peep = np.split(p, 3)  # of i, o, f
+            i = f(gates[0] + peep[0] * c)
+            forget = 1 - i if input_forget else f(gates[2] + peep[2] * c)
+            c = forget * c + i * g(gates[3])
+            h = f(gates[1] + peep[1] * c) * k(c)
+        out.append(h)
+    return out, h, c
+
+
+def recurrent(op, x, w, r, b=None, lens=None, h0=None, c0=None, p=None, **attributes):
+    """RNN, GRU and LSTM as ONNX defines them, for x [steps, batch, size]: (Y, Y_h, Y_c). A threshold bounds the input
+    of every activation function, h of the cell too. A row that ends leaves zeros, and its state is its last."""
+    x, w, r = wide(x), wide(w), wide(r)
+    steps, batch, ways, size = x.shape[0], x.shape[1], w.shape[0], r.shape[2]
+    b = np.zeros((ways, 2 * w.shape[1])) if b is None else wide(b)
+    p = np.zeros((ways, 3 * size)) if p is None else wide(p)
+    h0 = np.zeros((ways, batch, size)) if h0 is None else wide(h0)
+    c0 = np.zeros((ways, batch, size)) if c0 is None else wide(c0)
+    limit = attributes.get("clip")
+    act = (lambda v: v) if limit is None else (lambda v: np.clip(v, -limit, limit))
+    each = len(DEFAULT_ACTIVATIONS[op])
+    names = attributes.get("activations", DEFAULT_ACTIVATIONS[op] * ways)
+    y, last_h, last_c = np.zeros((steps, ways, batch, size)), h0.copy(), c0.copy()
+    for d, n in itertools.product(range(ways), range(batch)):
+        count = steps if lens is None else int(lens[n])
+        order = list(range(count))
+        if d == 1 or attributes.get("direction") == "reverse":
+            order.reverse()
+        functions = names[d * each : (d + 1) * each]
+        out, last_h[d, n], last_c[d, n] = recurrent_row(
+            op, x[order, n], w[d], r[d], b[d], h0[d, n], c0[d, n], p[d], functions, act,
+            attributes.get("linear_before_reset", 0), input_forget=attributes.get("input_forget", 0), product=np.dot,
+        )  # fmt: skip
+        for t, h in zip(order, out, strict=True):
+            y[t, d, n] = h
+    return y, last_h, last_c

@@ -5,6 +5,7 @@ import rows_empty
 import rows_graph
 import rows_norm
 import rows_number
+import rows_recurrent
 import rows_shape
 import rows_window
 
@@ -14,6 +15,7 @@ __all__ = [
     "rows_graph",
     "rows_norm",
     "rows_number",
+    "rows_recurrent",
     "rows_shape",
     "rows_window",
 ]

@@ -147,6 +147,65 @@ def reshape_zero_and_minus_one():
             yield one(name, "Reshape", inputs, [wanted(x).reshape(result)], params=(1,), attributes=attributes, terms=0)
 
 
+def target_steps(target):
+    """Nodes that compute a Reshape target `t` of numbers and of expressions in the dims of x and m, such as "x0*x1"."""
+    steps, parts, numbers = [], [], {}
+    for tensor in sorted({tensor for item in target for tensor in str(item) if tensor in "xm"}):
+        steps.append(node("Shape", tensor, f"{tensor}s"))
+    for k, item in enumerate(target):
+        names = [f"d{k}"]
+        if isinstance(item, int):
+            numbers[f"d{k}"] = np.array([item])
+        for i, dim in enumerate([] if isinstance(item, int) else item.replace("//7", "").split("*")):
+            numbers[f"i{dim[1]}"] = np.array([int(dim[1])])
+            steps.append(node("Gather", f"{dim[0]}s i{dim[1]}", f"d{k}_{i}"))
+            names = [f"d{k}_{i}"] if i == 0 else [f"p{k}"]
+            if i == 1:
+                steps.append(node("Mul", f"d{k}_0 d{k}_1", f"p{k}"))
+        if str(item).endswith("//7"):
+            numbers["seven"] = np.array([7])
+            steps.append(node("Div", f"{names[0]} seven", f"q{k}"))
+            names = [f"q{k}"]
+        parts += names
+    return [*steps, node("Concat", parts, "t", axis=0)], numbers
+
+
+@row("reshape_computed_zero")
+def reshape_computed_zero():
+    """A computed size that happens to be 0 copies the input's dim too, and with allowzero it does not."""
+    places = [
+        ((3, 4), (0,), ["m0", 4], 0, (3, 4)),
+        ((3, 4), (2,), ["m0", 6], 0, (2, 6)),
+        ((3, 4), (0,), ["m0", -1], 0, (3, 4)),
+        ((3, 4), (6,), ["m0", -1], 0, (6, 2)),
+        ((3, 4), (0, 0), ["m0", "m1"], 0, (3, 4)),
+        ((3, 4), (3, 0), ["m0", "m1"], 0, (3, 4)),
+        ((3, 4), (2, 6), ["m0", "m1"], 0, (2, 6)),
+        ((2, 3, 4), (0,), [2, "m0", 2, 2], 0, (2, 3, 2, 2)),
+        ((2, 3, 4), (0,), [-1, "m0"], 0, (8, 3)),
+        ((5, 2), (1,), ["x0//7", -1], 0, (5, 2)),
+        ((14, 2), (1,), ["x0//7", 14], 0, (2, 14)),
+        ((2, 0), (1,), ["x1", -1], 0, (2, 0)),
+        ((3, 0, 4), (1,), ["x0*x1", -1], 0, (3, 0)),
+        ((3, 2, 4), (1,), ["x0*x1", -1], 0, (6, 4)),
+        ((0, 3), (1,), ["x0", 3], 0, (0, 3)),
+        ((0, 2, 5), (1,), ["x0*x1", 5], 0, (0, 5)),
+        ((0, 4), (1,), [4, "x0"], 1, (4, 0)),
+        ((2, 0, 3), (1,), ["x1", 7], 1, (0, 7)),
+    ]
+    for shape, other, target, allow, result in places:
+        steps, numbers = target_steps(target)
+        steps.append(node("Reshape", "x t", "y", allowzero=allow))
+        steps += [node("Shape", "y", "s"), node("Neg", "y", "n"), node("Reshape", "n flat", "z")]
+        numbers["flat"] = np.array([-1])
+        x, m = data(F32, *shape), data(F32, *other)
+        feeds = {"x": x, "m": m} if any("m" in str(item) for item in target) else {"x": x}
+        wants = {"y": formulas.wide(x).reshape(result), "s": np.array(result), "z": -formulas.wide(x).reshape(-1)}
+        types = {"y": F32, "s": np.dtype(np.int64), "z": F32}
+        name = f"{list(shape)}_{list(other)}_{'_'.join(map(str, target))}_{allow}"
+        yield many(name, steps, feeds, wants, params=numbers, types=types, opset=21, terms=0)
+
+
 @row("top_k_ties")
 def top_k_ties():
     rows = [3, 1, 3, 2, 3, 1, 2, 2, 1]

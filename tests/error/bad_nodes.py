@@ -146,6 +146,26 @@ def transpose_same_axis_twice():
 
 
 @bad(209, CULPRIT)
+def transpose_axis_counted_from_the_end():
+    return one("Transpose", [2, 3], perm=[0, -1])
+
+
+@bad(209, CULPRIT)
+def transpose_axis_counted_from_the_end_of_unknown_rank():
+    return one("Transpose", None, perm=[-1, 0])
+
+
+@bad(209, CULPRIT)
+def transposed_convolution_with_endless_padding():
+    return one("ConvTranspose", [1, 1, 3, 3], [1, 2, 3, 3], output_padding=[1, (1 << 63) - 1])
+
+
+@bad(209, CULPRIT)
+def transposed_convolution_to_an_endless_shape():
+    return one("ConvTranspose", [1, 1, 3, 3], [1, 2, 3, 3], output_shape=[10, (1 << 63) - 1])
+
+
+@bad(209, CULPRIT)
 def transpose_perm_is_a_float():
     return one("Transpose", [2, 3], perm=1.0)
 

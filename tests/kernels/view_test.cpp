@@ -50,11 +50,27 @@ TEST(View, ReshapeZeroMinusOneAndAllowzero) {
 TEST(View, ReshapeStaysSymbolic) {
   EXPECT_EQ(inferred({"N", "768", "14", "14"}, {"0", "768", "-1"}), "float32[N,768,196]");
   EXPECT_EQ(inferred({"N", "196", "768"}, {"N", "196", "12", "-1"}), "float32[N,196,12,64]");
-  EXPECT_EQ(inferred({"N", "H", "W"}, {"-1", "W"}), "float32[H*N,W]");
+  EXPECT_EQ(inferred({"N", "H", "16"}, {"-1", "16"}), "float32[H*N,16]");
+  EXPECT_EQ(inferred({"N", "H", "W"}, {"-1", "H", "W"}), "float32[N,H,W]");
   EXPECT_EQ(inferred({"N", "H"}, {"-1", "4"}), "float32[(H*N)//4,4]");
   EXPECT_EQ(inferred({"N", "4"}, {"-1"}), "float32[N*4]");
   EXPECT_EQ(infer_op("Reshape", {}, {{DType::FLOAT32, {"N"}}, {DType::INT64, {"3"}}}).type(), "float32[?0,?1,?2]");
   EXPECT_EQ(infer_op("Reshape", {}, {{DType::FLOAT32, {"N"}}, {DType::INT64, {"K"}}}).type(), "float32[*]");
+}
+
+// A computed size of 0 copies the input's dim. Where that cannot matter the size stays as it is.
+TEST(View, ReshapeToAComputedSize) {
+  EXPECT_EQ(inferred({"B", "T", "C"}, {"B*T", "C"}), "float32[B*T,C]");
+  EXPECT_EQ(inferred({"B", "12", "T", "64"}, {"B*12", "T", "64"}), "float32[B*12,T,64]");
+  EXPECT_EQ(inferred({"B*12", "T", "T"}, {"B", "12", "T", "T"}), "float32[B,12,T,T]");
+  EXPECT_EQ(inferred({"B", "12", "T", "64"}, {"B*12", "-1", "64"}), "float32[B*12,T,64]");
+  EXPECT_EQ(inferred({"N", "H", "W", "3"}, {"N", "H//7", "7", "W//7", "7", "3"}), "float32[N,H//7,7,W//7,7,3]");
+  EXPECT_EQ(inferred({"N", "4"}, {"M+1", "4"}), "float32[M+1,4]");
+  EXPECT_EQ(inferred({"3", "4"}, {"M", "4"}), "float32[max(-min(1,M)*3+3,M),4]");
+  EXPECT_EQ(inferred({"2", "N"}, {"N", "-1"}), "float32[max(-min(1,N)*2+2,N),max(N-N*min(1,N),min(1,N)*2)]");
+  EXPECT_EQ(
+      infer_op("Reshape", {{"allowzero", int64_t{1}}}, {{DType::FLOAT32, {"3", "4"}}, known_values({"M", "4"})}).type(),
+      "float32[M,4]");
 }
 
 TEST(View, ShapeValuesPassThroughViews) {

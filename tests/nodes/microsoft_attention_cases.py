@@ -230,19 +230,54 @@ def rotary_cases():
 # ---- DynamicQuantizeLSTM
 
 
-def lstm(name, dtype=I8, directions=1, columns=False, state=True, peephole=False, length=5, **attrs):
+def stepped(x):
+    """x as DynamicQuantizeLinear leaves it: 256 steps over its range and zero."""
+    low, high = min(F32(0), x.min()), max(F32(0), x.max())
+    scale = F32((high - low) / F32(255))
+    zero = np.rint(-low / scale)
+    return (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * np.float64(scale)
+
+
+def clipped_lstm(clip):
+    """The operator by its formula, for what ONNX Runtime does not do: a threshold bounds h's input, the cell, too."""
+
+    def formula(inputs):
+        x, w, r, b, _, h0, c0, p, w_scale, w_zero, r_scale, r_zero = inputs
+        sigmoid, bound = (lambda v: 1 / (1 + np.exp(-np.clip(v, -clip, clip)))), (lambda v: np.clip(v, -clip, clip))
+        ys, hs, cs = [], [], []
+        for d in range(w.shape[0]):
+            matrices = [
+                (m[d].astype(np.float64) - zero[d]) * scale[d]
+                for m, scale, zero in [(w, w_scale, w_zero), (r, r_scale, r_zero)]
+            ]
+            products = stepped(x) @ matrices[0] + b[d].reshape(2, -1).sum(0)
+            peep = np.zeros((3, h0.shape[2])) if p is None else p[d].reshape(3, -1)
+            h, c, y = h0[d], c0[d], np.zeros((*x.shape[:2], h0.shape[2]))
+            for t in range(len(x)) if d == 0 else reversed(range(len(x))):
+                i, o, f, g = np.split(products[t] + stepped(h.astype(F32)) @ matrices[1], 4, axis=1)
+                c_next = sigmoid(f + peep[2] * c) * c + sigmoid(i + peep[0] * c) * np.tanh(bound(g))
+                h = y[t] = sigmoid(o + peep[1] * c_next) * np.tanh(bound(c_next))
+                c = c_next
+            ys, hs, cs = [*ys, y], [*hs, h], [*cs, c]
+        return [np.stack(ys, 1), np.stack(hs), np.stack(cs)]
+
+    return formula
+
+
+def lstm(name, dtype=I8, directions=1, columns=False, state=True, peephole=False, length=5, lens=None, **attrs):
     hidden, size, batch = 6, 4, 3
     shape = (directions, 4 * hidden) if columns else (directions,)
     zeros = np.zeros(shape, dtype) + (3 if dtype == U8 or not columns else 0)
     weights = [Const(quantized(directions, n, 4 * hidden, dtype=dtype)) for n in (size, hidden)]
     scales = [Const((np.abs(real(*shape)) * 0.002 + 0.002).astype(F32)) for _ in range(2)]
     inputs = [real(length, batch, size), *weights, Const(real(directions, 8 * hidden, scale=0.3))]
-    inputs.append(None)
+    inputs.append(None if lens is None else np.array(lens, I32))
     inputs += [real(directions, batch, hidden, scale=0.5) for _ in range(2)] if state else [None, None]
     inputs.append(Const(real(directions, 3 * hidden, scale=0.3)) if peephole else None)
     inputs += [scales[0], Const(zeros.astype(dtype)), scales[1], Const(zeros.astype(dtype))]
+    reference = clipped_lstm(attrs["clip"]) if "clip" in attrs else None
     attrs = {"hidden_size": hidden} | attrs
-    return Case(f"lstm_{name}", "DynamicQuantizeLSTM", inputs, attrs, (F32, F32, F32), 1e-4)
+    return Case(f"lstm_{name}", "DynamicQuantizeLSTM", inputs, attrs, (F32, F32, F32), 1e-4, reference)
 
 
 def lstm_cases():
@@ -256,6 +291,17 @@ def lstm_cases():
     yield lstm("peephole", peephole=True)
     yield lstm("one_step", length=1)
     yield lstm("activations", activations=["Sigmoid", "Tanh", "Relu"])
+    for clip in (0.2, 0.6, 50.0):
+        yield lstm(f"clip_{clip}", clip=clip)
+    yield lstm("clip_peephole", clip=0.5, peephole=True)
+    yield lstm("clip_both", clip=0.5, directions=2, direction="bidirectional")
+    for lens in ([5, 2, 4], [3, 1, 2], [1, 4, 4]):
+        name = "_".join(map(str, lens))
+        yield lstm(f"lens_{name}", lens=lens)
+        yield lstm(f"lens_{name}_reverse", lens=lens, direction="reverse")
+        yield lstm(f"lens_{name}_both", U8, lens=lens, directions=2, direction="bidirectional")
+    yield lstm("lens_columns", columns=True, lens=[2, 5, 3], peephole=True)
+    yield lstm("lens_no_state", state=False, lens=[2, 5, 3])
 
 
 def cases():

@@ -70,8 +70,9 @@ def window_fits(sizes: tuple, results: tuple, attributes: dict) -> bool:
 
 
 def means_sizes(shape: tuple, target) -> bool:
-    """A computed size of 0 asks Reshape to copy a dim, which no exporter means."""
-    return all(t != 0 or (i < len(shape) and shape[i] == 0) for i, t in enumerate(target))
+    """Of several computed sizes of 0, Reshape copies another dim for none (docs/design.md, "Limits known today")."""
+    zeros = [i for i, t in enumerate(target) if t == 0]
+    return len(zeros) < 2 or all(i < len(shape) and shape[i] == 0 for i in zeros)
 
 
 class Names:

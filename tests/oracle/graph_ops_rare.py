@@ -163,6 +163,16 @@ def recurrent(g, op=None):
     attributes = {"hidden_size": hidden, "direction": "bidirectional" if both else g.choice(["forward", "reverse"])}
     if op == "GRU" and g.chance(0.5):
         attributes["linear_before_reset"] = 1
+    steps, batch = x.dims[:2]
+    if None not in (steps, batch) and g.chance(0.4):
+        state = lambda: g.constant(g.random_array([ways, batch, hidden]) * half) if g.chance(0.6) else None  # noqa: E731
+        lengths = g.constant(g.rng.integers(1, steps + 1, batch).astype(np.int32)) if g.chance(0.6) else None
+        inputs += [lengths, state()]
+        if op == "LSTM":
+            peepholes = g.constant(g.random_array([ways, 3 * hidden]) * half) if g.chance(0.5) else None
+            inputs += [state(), peepholes]
+    if op != "LSTM" and g.chance(0.3):  # the cell of ONNX Runtime's LSTM escapes the threshold
+        attributes["clip"] = g.choice([0.25, 0.5, 2.0])
     return g.add(op, inputs, outputs=3 if op == "LSTM" else 2, **attributes)
 
 

@@ -1,7 +1,7 @@
 """Makers of data movement and of shape arithmetic with symbolic dims."""
 
 import numpy as np
-from graph_builder import need
+from graph_builder import MAX_ELEMENTS, need
 from graph_ops import maker
 from onnx import helper, numpy_helper
 
@@ -291,6 +291,19 @@ def dynamic_reshape(g, op=None):
     if g.chance(0.2):
         target = g.add("Cast", [g.add("Cast", [target], to=6)], to=7)
     return g.add("Reshape", [x, target])
+
+
+@maker("Reshape Shape Div", 0.4)
+def reshape_to_zero(g, op=None):
+    """A computed size of 0 copies the input's dim."""
+    x = g.pick(ANY, low=1, high=4)
+    parts = [dim_of(g, x, a) for a in range(x.rank)]
+    at = g.integer(0, x.rank - 1)
+    parts[at] = g.add("Div", [parts[at], g.ints(MAX_ELEMENTS + 1)])
+    other = g.integer(0, x.rank - 1)
+    if other != at:
+        parts[other] = g.ints(-1)
+    return g.add("Reshape", [x, g.add("Concat", parts, axis=0)])
 
 
 @maker("Expand Shape", 1)

@@ -25,6 +25,19 @@ TEST(ShapeSubgraphs, ReshapeWithTheBatchTakenFromTheInput) {
                  R"(graph @g(%x: float32[N,6]) -> (%y) { %t = constant int64[3] [2, 3, -1] %y = Reshape(%x, %t) })");
 }
 
+// Whether %m is empty or not: what is left is right for both.
+TEST(ShapeSubgraphs, ReshapeToTheSizeOfAnotherTensor) {
+  const std::string before = R"(graph @g(%x: float32[3,4], %m: float32[M]) -> (%y) {
+    %s = Shape(%m) %four = constant int64[1] [4] %t = Concat(%s, %four) {axis=0}
+    %y = Reshape(%x, %t)
+  })";
+  const std::string after = R"(graph @g(%x: float32[3,4], %m: float32[M]) -> (%y) {
+    %t = constant int64[2] [-1, 4] %y = Reshape(%x, %t)
+  })";
+  expect_simpler(before, after, {{"M", 0}});
+  expect_simpler(before, after, {{"M", 3}});
+}
+
 TEST(ShapeSubgraphs, TwoUnknownDimsStay) {
   expect_unchanged("shape_subgraphs", simplify_shape_subgraphs, R"(graph @g(%x: float32[N,H,6]) -> (%y) {
     %s = Shape(%x) %h = constant int64[3] [1, 0, 2] %t = Gather(%s, %h)

@@ -13,7 +13,14 @@ int64_t min(int64_t a, int64_t b) { return std::min(a, b); }
 std::optional<int64_t> as_const(int64_t v) { return v; }
 std::optional<int64_t> as_const(const Dim& d) { return d.as_const(); }
 
+constexpr int64_t kLargestPad = int64_t{1} << 40;  // sums of some sizes below it do not overflow
+
 [[noreturn]] void bad_attribute(const std::string& text) { throw Error(Code::ATTRIBUTE, text); }
+
+// A pad or size that an attribute gives.
+void check_size(const std::string& name, int64_t size) {
+  if (size < 0 || size > kLargestPad) bad_attribute(name + " has the entry " + std::to_string(size));
+}
 
 // The list attribute `name` with one positive entry per spatial dim, or all 1.
 std::vector<int64_t> window_attribute(const Attributes& attrs, const std::string& name, size_t rank) {
@@ -74,7 +81,7 @@ BasicConvGeometry<D> base_geometry(const Attributes& attrs, const std::vector<D>
   if (pads.empty() || auto_pad_of(attrs) != AutoPad::NOTSET) return g;
   if (pads.size() != 2 * rank) bad_attribute("pads has " + std::to_string(pads.size()) + " entries");
   for (size_t i = 0; i < 2 * rank; ++i) {
-    if (pads[i] < 0 || pads[i] > int64_t{1} << 40) bad_attribute("pads has the entry " + std::to_string(pads[i]));
+    check_size("pads", pads[i]);
     (i < rank ? g.pads_begin[i] : g.pads_end[i - rank]) = D(pads[i]);
   }
   return g;
@@ -170,7 +177,7 @@ BasicConvGeometry<D> conv_transpose_geometry(const Attributes& attrs, const std:
     bad_attribute("output_shape has " + std::to_string(wanted.size()) + " entries");
   }
   for (size_t i = 0; i < rank; ++i) {
-    if (extra[i] < 0) bad_attribute("output_padding has the entry " + std::to_string(extra[i]));
+    check_size("output_padding", extra[i]);
     const D full = (g.in[i] - D(1)) * D(g.strides[i]) + D(g.extent(i) + extra[i]);
     const bool same = mode == AutoPad::SAME_UPPER || mode == AutoPad::SAME_LOWER;
     if (wanted.empty() && !same) {
@@ -183,8 +190,8 @@ BasicConvGeometry<D> conv_transpose_geometry(const Attributes& attrs, const std:
       g.out[i] = at_least_zero<D>(g.out[i]);
       continue;
     }
+    if (!wanted.empty()) check_size("output_shape", wanted[i]);
     g.out[i] = wanted.empty() ? g.in[i] * D(g.strides[i]) : D(wanted[i]);
-    if (!wanted.empty() && wanted[i] < 0) bad_attribute("output_shape has the entry " + std::to_string(wanted[i]));
     split_padding<D>(max(full - g.out[i], D(0)), mode == AutoPad::SAME_UPPER, g.pads_begin[i], g.pads_end[i]);
   }
   return g;

@@ -20,6 +20,7 @@ int64_t gates_of(Cell cell) { return cell == Cell::RNN ? 1 : cell == Cell::GRU ?
 
 struct Sizes {
   int64_t steps, batch, input, hidden, directions, gates;
+  int64_t longest;  // of the sequences: no step beyond it is looked at
   bool batch_first;
   int64_t row(int64_t t, int64_t n) const { return batch_first ? n * steps + t : t * batch + n; }
 };
@@ -34,7 +35,7 @@ struct Direction {
   C *h, *c;    // state [batch][hidden]; c only for LSTM
   C* gates_x;  // [steps * batch][gates * hidden]: X W^T + biases
   C* gates;    // [batch][gates * hidden]: this step's
-  C* extra;    // [batch][hidden], for GRU
+  C* extra;    // [batch][hidden], for GRU and for ended rows of 8-bit products
   // Instead of w and r, where the weights have 8 bits.
   const QuantizedWeights* quantized_w = nullptr;
   const QuantizedWeights* quantized_r = nullptr;
@@ -111,7 +112,7 @@ void gru_cell(const Sizes& s, const Direction<C>& d, int64_t n, const C* from_x)
 // Gate inputs of all steps: X W^T + Wb + Rb, where the candidate gate of GRU keeps its Rb for the cell.
 template <typename C>
 void input_gates(const Sizes& s, const Direction<C>& d, Cell cell, const C* x) {
-  const int64_t width = s.gates * s.hidden, rows = s.steps * s.batch;
+  const int64_t width = s.gates * s.hidden, rows = (s.batch_first ? s.steps : s.longest) * s.batch;
   for (int64_t i = 0; i < rows; ++i) {
     C* out = d.gates_x + i * width;
     for (int64_t k = 0; k < width; ++k) {
@@ -122,12 +123,26 @@ void input_gates(const Sizes& s, const Direction<C>& d, Cell cell, const C* x) {
   weigh(d, x, rows, width, s.input, d.w, d.quantized_w, d.gates_x, true);
 }
 
+// The state to multiply. A sequence that has ended must not count for the scale of an 8-bit product: its row is zeros,
+// from one step later on, as ONNX Runtime has it.
+template <typename C>
+const C* live_state(const Sizes& s, const Direction<C>& d, int64_t step, const std::vector<int64_t>& lengths) {
+  const auto ended = [step](int64_t length) { return step > length; };
+  if (d.product == nullptr || std::none_of(lengths.begin(), lengths.end(), ended)) return d.h;
+  std::copy_n(d.h, s.batch * s.hidden, d.extra);
+  for (int64_t n = 0; n < s.batch; ++n) {
+    if (ended(lengths[static_cast<size_t>(n)])) std::fill_n(d.extra + n * s.hidden, s.hidden, C(0));
+  }
+  return d.extra;
+}
+
 // One step for all sequences that are this long. y (may be nullptr) is called with (t, n, h).
 template <typename C, typename Emit>
 void run_step(const Sizes& s, const Direction<C>& d, Cell cell, int64_t step, const std::vector<int64_t>& lengths,
               Emit emit) {
   const int64_t width = s.gates * s.hidden;
-  weigh(d, d.h, s.batch, width, s.hidden, d.r, d.quantized_r, d.gates, false);
+  const C* state = live_state(s, d, step, lengths);
+  weigh(d, state, s.batch, width, s.hidden, d.r, d.quantized_r, d.gates, false);
   for (int64_t n = 0; n < s.batch; ++n) {
     const int64_t length = lengths[static_cast<size_t>(n)];
     if (step >= length) continue;
@@ -191,7 +206,7 @@ Sizes sizes_of(EvalContext& ctx, Cell cell) {
   const Dims &x = ctx.dims(0), &r = ctx.dims(2);
   Sizes s;
   s.batch_first = ctx.attrs().get_int("layout", 0) == 1;
-  s.steps = x[s.batch_first ? 1 : 0];
+  s.steps = s.longest = x[s.batch_first ? 1 : 0];
   s.batch = x[s.batch_first ? 0 : 1];
   s.input = x[2];
   s.hidden = r[2];
@@ -242,9 +257,10 @@ struct EightBits {
 
 template <typename C>
 void run_recurrent(EvalContext& ctx, Cell cell) {
-  const Sizes s = sizes_of(ctx, cell);
+  Sizes s = sizes_of(ctx, cell);
   const int64_t width = s.gates * s.hidden;
   const std::vector<int64_t> lengths = sequence_lengths(ctx, s);
+  s.longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   const std::vector<RnnActivation> f =
       rnn_activations(ctx.attrs(), static_cast<size_t>(s.directions), default_activations(cell));
   EightBits bits(ctx, s);
@@ -280,7 +296,7 @@ void run_recurrent(EvalContext& ctx, Cell cell) {
     load_state(s, k, initial_h, d.h);
     load_state(s, k, initial_c, d.c);
     input_gates(s, d, cell, x);
-    for (int64_t step = 0; step < s.steps; ++step) {
+    for (int64_t step = 0; step < s.longest; ++step) {
       run_step(s, d, cell, step, lengths, [&](int64_t t, int64_t n, const C* h) {
         if (!y) return;
         const int64_t row = s.batch_first ? (n * s.steps + t) * s.directions + k : (t * s.directions + k) * s.batch + n;

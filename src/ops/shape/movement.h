@@ -1,4 +1,4 @@
-// The parts of the movement family, one a file, and the arithmetic they share with other code.
+// The parts of the movement and view families, one a file, and the arithmetic they share with other code.
 #pragma once
 
 #include "ops/op.h"
@@ -7,10 +7,11 @@ namespace deepjit {
 
 void add_transpose_ops(
     OpRegistry& registry);  // transpose.cpp: Transpose, SpaceToDepth, DepthToSpace, ReverseSequence, Trilu
-void add_slice_ops(OpRegistry& registry);   // slice.cpp: Slice
-void add_concat_ops(OpRegistry& registry);  // concat.cpp: Concat, Split
-void add_pad_ops(OpRegistry& registry);     // pad.cpp: Pad, CenterCropPad
-void add_expand_ops(OpRegistry& registry);  // expand.cpp: Expand, Tile
+void add_slice_ops(OpRegistry& registry);    // slice.cpp: Slice
+void add_concat_ops(OpRegistry& registry);   // concat.cpp: Concat, Split
+void add_pad_ops(OpRegistry& registry);      // pad.cpp: Pad, CenterCropPad
+void add_expand_ops(OpRegistry& registry);   // expand.cpp: Expand, Tile
+void add_reshape_ops(OpRegistry& registry);  // reshape.cpp: Reshape
 
 // One axis of a Slice after clamping: elements start, start + step, ... (`length` of them).
 struct SliceRange {

@@ -20,6 +20,8 @@ std::vector<int> permutation(const Attributes& attrs, int rank) {
   const std::vector<int64_t> given = attrs.get_ints("perm");
   std::vector<bool> seen(static_cast<size_t>(rank), false);
   for (int64_t p : given) {
+    // Unlike an axis, an entry does not count from the end.
+    if (p < 0) throw Error(Code::ATTRIBUTE, "Transpose: perm has the entry " + std::to_string(p));
     const int axis = normalize_axis(p, rank, "Transpose: perm");
     if (seen[static_cast<size_t>(axis)]) throw Error(Code::ATTRIBUTE, "Transpose: perm names an axis twice");
     seen[static_cast<size_t>(axis)] = true;
@@ -36,7 +38,9 @@ void infer_transpose(InferContext& ctx) {
   const Shape& in = ctx.shape(0);
   if (!in.ranked()) {
     if (!ctx.attrs().has("perm")) return ctx.set_output(0, ctx.dtype(0), Shape());
-    return ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(static_cast<int>(ctx.attrs().get_ints("perm").size())));
+    const int rank = static_cast<int>(ctx.attrs().get_ints("perm").size());
+    permutation(ctx.attrs(), rank);
+    return ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(rank));
   }
   std::vector<Dim> out;
   for (int axis : permutation(ctx.attrs(), in.rank())) out.push_back(in[axis]);

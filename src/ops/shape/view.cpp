@@ -2,124 +2,11 @@
 #include <algorithm>
 
 #include "ops/common.h"
+#include "ops/shape/movement.h"
 
 namespace deepjit {
 
 namespace {
-
-// ---- Reshape --------------------------------------------------------------------------------------
-
-[[noreturn]] void fail_reshape(const std::string& from, const std::string& to) {
-  throw Error(Code::SHAPE_MISMATCH, "Reshape: cannot reshape " + from + " to " + to);
-}
-
-// What a shape value asks for: 0 without allowzero copies the input's dim at its own position.
-struct Wanted {
-  int minus_one = -1;        // position of the -1, if any
-  std::vector<bool> copied;  // by output position
-};
-
-// The rules that hold for known values and for run-time values alike.
-Wanted check_wanted(const std::vector<Dim>& wanted, const std::string& from, int input_rank, bool allowzero) {
-  Wanted out;
-  bool has_zero = false;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const Dim& d = wanted[i];
-    has_zero = has_zero || d == 0;
-    out.copied.push_back(d == 0 && !allowzero);
-    if (out.copied.back() && input_rank >= 0 && static_cast<int>(i) >= input_rank) {
-      fail_reshape(from, Shape(wanted).to_string() + ": it has a 0 at position " + std::to_string(i));
-    }
-    if (d.is_const() && d.value() < -1) fail_reshape(from, Shape(wanted).to_string());
-    if (d == -1 && out.minus_one >= 0) fail_reshape(from, Shape(wanted).to_string() + ": it has more than one -1");
-    if (d == -1) out.minus_one = static_cast<int>(i);
-  }
-  if (allowzero && has_zero && out.minus_one >= 0) {
-    fail_reshape(from, Shape(wanted).to_string() + ": 0 and -1 do not go together with allowzero=1");
-  }
-  return out;
-}
-
-// The dim that makes the counts equal. Copied dims cancel, so that a batch of 0 keeps its other dims.
-Dim solve_minus_one(InferContext& ctx, const Wanted& rule, const std::vector<Dim>& wanted) {
-  const Shape& input = ctx.shape(0);
-  if (!input.ranked()) return ctx.fresh_dim();
-  Dim total(1);
-  Dim others(1);
-  for (int i = 0; i < input.rank(); ++i) {
-    if (static_cast<size_t>(i) >= wanted.size() || !rule.copied[static_cast<size_t>(i)]) total = total * input[i];
-  }
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!rule.copied[i] && static_cast<int>(i) != rule.minus_one) others = others * wanted[i];
-  }
-  if (total.is_const() && others.is_const() && total.value() % others.value() != 0) {
-    fail_reshape(input.to_string(), Shape(wanted).to_string());
-  }
-  if (std::optional<Dim> exact = Dim::exact_div(total, others)) return *exact;
-  return known_nonnegative(others) ? floordiv(total, others) : ctx.fresh_dim();
-}
-
-Shape reshaped(InferContext& ctx, const std::vector<Dim>& wanted, bool allowzero) {
-  const Shape& input = ctx.shape(0);
-  const std::string from = input.to_string();
-  const Wanted rule = check_wanted(wanted, from, input.ranked() ? input.rank() : -1, allowzero);
-  std::vector<Dim> out = wanted;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (rule.copied[i]) out[i] = input.ranked() ? input[static_cast<int>(i)] : ctx.fresh_dim();
-  }
-  if (rule.minus_one >= 0) {
-    out[static_cast<size_t>(rule.minus_one)] = solve_minus_one(ctx, rule, wanted);
-  } else if (input.ranked()) {
-    const Dim before = input.count();
-    const Dim after = Shape(out).count();
-    if (before.is_const() && after.is_const() && !(before == after)) fail_reshape(from, Shape(out).to_string());
-  }
-  return Shape(std::move(out));
-}
-
-void infer_reshape(InferContext& ctx) {
-  expect_type(ctx, "Reshape", 1, ctx.dtype(1) == DType::INT64, "int64");
-  const Shape& target = ctx.shape(1);
-  if (target.ranked() && target.rank() != 1) {
-    throw Error(Code::SHAPE_MISMATCH, "Reshape: the shape must be a vector, got " + target.to_string());
-  }
-  const std::vector<Dim>* wanted = ctx.input_values(1);
-  if (wanted == nullptr) {
-    const bool rank_known = target.ranked() && target[0].is_const();
-    ctx.set_output(0, ctx.dtype(0), rank_known ? ctx.fresh_shape(static_cast<int>(target[0].value())) : Shape());
-    return;
-  }
-  Shape shape = reshaped(ctx, *wanted, ctx.attrs().get_int("allowzero", 0) != 0);
-  const bool values_fit = shape.rank() <= 1;
-  ctx.set_output(0, ctx.dtype(0), std::move(shape));
-  if (values_fit) forward_values(ctx, 0);
-}
-
-Dims reshape_dims(const EvalContext& ctx) {
-  const Dims& input = ctx.dims(0);
-  const std::vector<int64_t> values = ctx.ints(1);
-  const std::vector<Dim> wanted(values.begin(), values.end());
-  const Wanted rule = check_wanted(wanted, input.to_string(), input.rank(), ctx.attrs().get_int("allowzero", 0) != 0);
-  Dims rest;    // the input's dims that are not copied
-  Dims others;  // the output's dims that are neither copied nor -1
-  Dims out;
-  for (int i = 0; i < input.rank(); ++i) {
-    if (static_cast<size_t>(i) >= values.size() || !rule.copied[static_cast<size_t>(i)]) rest.push_back(input[i]);
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    out.push_back(rule.copied[i] ? input[static_cast<int>(i)] : values[i]);
-    if (!rule.copied[i] && static_cast<int>(i) != rule.minus_one) others.push_back(values[i]);
-  }
-  if (rule.minus_one >= 0) {
-    const bool solvable = others.count() != 0 && rest.count() % others.count() == 0;
-    if (!solvable) fail_reshape(input.to_string(), Dims(values).to_string());
-    out[rule.minus_one] = rest.count() / others.count();
-  }
-  if (out.count() != input.count()) fail_reshape(input.to_string(), Dims(values).to_string());
-  return out;
-}
-
-void evaluate_reshape(EvalContext& ctx) { copy_elements(ctx.input(0), ctx.output(0, ctx.dtype(0), reshape_dims(ctx))); }
 
 // ---- Squeeze, Unsqueeze ---------------------------------------------------------------------------
 
@@ -289,13 +176,7 @@ void evaluate_size(EvalContext& ctx) { *ctx.output(0, DType::INT64, {}).as<int64
 }  // namespace
 
 void add_view_ops(OpRegistry& registry) {
-  registry.add({.name = "Reshape",
-                .min_inputs = 2,
-                .max_inputs = 2,
-                .infer = infer_reshape,
-                .evaluate = evaluate_reshape,
-                .view = true,
-                .shape_inputs = {1}});
+  add_reshape_ops(registry);
   registry.add({.name = "Squeeze",
                 .max_inputs = 2,
                 .infer = infer_squeeze,

@@ -143,10 +143,16 @@ void evaluate_resize(EvalContext& ctx) {
   const std::vector<ResizeAxis> plan = plan_of(ctx, options);
   const DType dtype = ctx.dtype(0);
   Dims result = ctx.dims(0);
-  std::vector<ResizeWeights> weights;
   for (const ResizeAxis& a : plan) {
     if (a.in == 0 && a.out > 0) throw Error(Code::SHAPE_MISMATCH, "Resize: an empty axis cannot grow");
     result[a.axis] = a.out;
+  }
+  if (result.count() == 0) {  // the other axes may be of any length
+    ctx.output(0, dtype, result);
+    return;
+  }
+  std::vector<ResizeWeights> weights;
+  for (const ResizeAxis& a : plan) {
     weights.push_back(is_identity(a) ? ResizeWeights() : resize_weights(options, a));
   }
   const double outside = ctx.attrs().get_float("extrapolation_value", 0);

@@ -23,12 +23,13 @@ void set_ints(Node* node, size_t i, const std::vector<int64_t>& values) {
 bool fix_reshape(Node* node) {
   const std::vector<Dim>* wanted = symbolic(node->input(1));
   const Shape& from = node->input(0)->type.shape;
-  if (wanted == nullptr || node->attrs.get_int("allowzero", 0) != 0) return false;
+  if (wanted == nullptr) return false;
   // Elements of 0 and -1 mean what they mean to Reshape: look at the result instead.
   const Shape& to = node->output()->type.shape;
   if (!to.ranked() || to.rank() != static_cast<int>(wanted->size())) return false;
   const auto target = reshape_target(from, to.dims());
   if (!target) return false;
+  node->attrs.erase("allowzero");
   set_ints(node, 1, *target);
   return true;
 }

@@ -69,7 +69,7 @@ void bias_softmax(NodeImport& node) {
     return;
   }
   Value* matrix = emit.op("Flatten", {sum}, "axis", axis);
-  node.finish("Reshape", {emit.softmax(matrix), node.emit("Shape", {sum})}, {});
+  node.define(0, "Identity", {emit.reshape_like(emit.softmax(matrix), sum)});
 }
 
 void range(NodeImport& node) {

@@ -28,6 +28,10 @@ class Emit {
   // Shapes are 1-D int64; 0 keeps a dim of x and -1 takes what is left.
   Value* reshape(Value* x, const std::vector<int64_t>& shape) const { return reshape(x, ints(shape)); }
   Value* reshape(Value* x, Value* shape) const { return op("Reshape", {x, shape}); }
+  // x in the shape of `like`, also where dims of that are 0.
+  Value* reshape_like(Value* x, Value* like) const {
+    return op("Reshape", {x, op("Shape", {like})}, "allowzero", int64_t{1});
+  }
   Value* transpose(Value* x, const std::vector<int64_t>& perm) const { return op("Transpose", {x}, "perm", perm); }
   Value* swap_last_two(Value* x) const;
   Value* unsqueeze(Value* x, const std::vector<int64_t>& axes) const { return op("Unsqueeze", {x, ints(axes)}); }

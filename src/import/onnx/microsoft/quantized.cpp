@@ -58,7 +58,7 @@ void qlinear_softmax(NodeImport& node) {
   Value* y = nullptr;
   if (old) {
     Value* matrix = emit.op("Flatten", {x}, "axis", axis);
-    y = emit.reshape(emit.softmax(matrix), node.emit("Shape", {x}));
+    y = emit.reshape_like(emit.softmax(matrix), x);
   } else {
     y = emit.op("Softmax", {x}, "axis", axis);
   }
