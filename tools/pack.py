@@ -128,7 +128,7 @@ def write_texts() -> None:
 
 def compress() -> int:
     ARCHIVE.unlink(missing_ok=True)
-    subprocess.run(["tar", "-C", DIST, "-c", "-I", "xz -T0 -6", "-f", ARCHIVE, TARGET.name], check=True)
+    subprocess.run(["tar", "-C", DIST, "-c", "-I", "xz -T0 -3", "-f", ARCHIVE, TARGET.name], check=True)
     return ARCHIVE.stat().st_size
 
 
