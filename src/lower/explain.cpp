@@ -51,18 +51,18 @@ Refusal why_epilogue(const Edge& edge) {
   const Node& library = *edge.producer;
   const Node& reader = *edge.consumer;
   const Value& v = *edge.value;
+  std::string reason = "the epilogue of " + named(library) + " does not take " + named(reader);
+  const Value* out = reader.output();
+  if (!find_op(reader.op).pointwise) {
+    return {Why::LIBRARY_EPILOGUE, reason + (reduces(reader) ? ": it goes over rows of the result" : ""),
+            "put elementwise operators behind " + named(library) + ": an epilogue sees one element at a time"};
+  }
   const size_t uses = Graph::use_count(&v);
   if (uses > 1 || Graph::is_output(&v)) {
     const std::string who = Graph::is_output(&v) ? "it is an output too" : std::to_string(uses) + " nodes read it";
     return {Why::LIBRARY_SHARED, "the result of " + named(library) + " stays in memory: " + who,
             Graph::is_output(&v) ? "do not make \"" + v.name + "\" an output"
                                  : "let one node read \"" + v.name + "\" and the others read that node"};
-  }
-  std::string reason = "the epilogue of " + named(library) + " does not take " + named(reader);
-  const Value* out = reader.output();
-  if (reduces(reader)) {
-    return {Why::LIBRARY_EPILOGUE, reason + ": it goes over more than one element",
-            "nothing smaller than another operator in its place: an epilogue sees one element at a time"};
   }
   if (!edge.views.empty()) {
     return {Why::LIBRARY_EPILOGUE, reason + ": " + named(*edge.views.front()) + " stands between",

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <thread>
 
 #include "base/visit.h"
 #include "compiler/shapes.h"
@@ -84,7 +86,7 @@ const char* const kChain = "%a = Tanh(%x)\n %y = Mul(%a, %x)";
 const char* const kRows = "%a = Neg(%x)\n %y = Softmax(%a)";
 
 Outcome tuned(const Damage& damage, double tolerance = 0, const std::string& type = "float32",
-              const std::string& nodes = kChain) {
+              const std::string& nodes = kChain, const std::string& force = "wrong") {
   static const WrongOfferer offerer;
   static const WrongLauncher launcher;
   g_damage = damage;
@@ -93,7 +95,7 @@ Outcome tuned(const Damage& damage, double tolerance = 0, const std::string& typ
   const Probe probed = probe(program, Which::OPT, 1, &guessed);
   Outcome out;
   TuneOptions options;
-  options.force_tactic = "wrong";
+  options.force_tactic = force;
   options.tolerance = tolerance;
   options.more_providers = {{&offerer, &launcher}};
   options.log = [&](const std::string& line) {
@@ -200,6 +202,20 @@ TEST(Verify, TheLedgerHearsOfIt) {
   for (const auto& [step, why] : out.unfused) {
     EXPECT_TRUE(why.rule == Why::KERNEL_WRONG || why.rule == Why::NOT_FASTER);
   }
+}
+
+// LLVM has no Exp of float64, so that the slow kernel is the only one.
+TEST(Verify, TheLedgerTellsTheTimesOfAKernelThatIsNotFaster) {
+  const auto slow = [](Tensor&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  const Outcome out = tuned(slow, 0, "float64", "%a = Exp(%x)\n %y = Mul(%a, %x)", "");
+  EXPECT_EQ(out.tactic.provider, "reference");
+  ASSERT_EQ(out.unfused.size(), 1u);
+  const Refusal& why = out.unfused.begin()->second;
+  EXPECT_EQ(why.rule, Why::NOT_FASTER);
+  EXPECT_NE(why.reason.find("the kernel takes "), std::string::npos) << why.reason;
+  EXPECT_GE(out.choices.back().figure + out.choices.front().figure, 2000);  // microseconds; only the region has one
+  EXPECT_EQ(tuned(slow, 0, "float64", "%a = Exp(%x)\n %y = Mul(%a, %x)", "reference").unfused.begin()->second.rule,
+            Why::TACTIC_FORCED);
 }
 
 TEST(Verify, AnotherToleranceIsAnotherKey) {
