@@ -32,10 +32,10 @@ Made by `bench/models/launches.py{arguments}`, which counts again; do not edit b
 
 One run of each model on one CPU thread. A *launch* is one step of the run: a library call, a generated kernel, or a
 reference; views and sizes that are known beforehand are none. *as exported* runs the model's nodes without any pass
-(`-O0`), *without regions* has all passes and epilogues but no generated kernels (`--disable regions`), *with regions* is
-the default{forced}. The *traffic* is what values between kernels write and read at the shapes tuned for, batch 1, by the
-why-ledger ([why.md](why.md)); the last column names the rules that keep most of what is left, in bytes. The last five
-models have the nodes of torch.onnx.export and random weights (`bench/models/exports.py`).
+(`-O0`), *without regions* has all passes and epilogues but no generated kernels (`--disable regions`), *with
+regions* is the default{forced}. The *traffic* is what values between kernels write and read at the shapes tuned for,
+batch 1, by the why-ledger ([why.md](why.md)); the last column names the rules that keep most of what is left, in bytes.
+The last five models have the nodes of torch.onnx.export and random weights (`bench/models/exports.py`).
 
 | model | as exported | without regions | with regions | traffic without | with | saved | what keeps the rest |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
