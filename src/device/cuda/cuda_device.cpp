@@ -1,6 +1,7 @@
 #include "device/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -308,7 +309,11 @@ class CudaDevice final : public Device {
   }
 
   std::shared_ptr<Module> load(std::span<const uint8_t> code) override {
-    if (code.empty()) throw Error(Code::ENGINE_INCOMPATIBLE, info_.name + ": the code is empty");
+    // The driver takes a cubin, or text up to a NUL that it looks for itself.
+    const bool cubin = code.size() > 4 && std::memcmp(code.data(), "\177ELF", 4) == 0;
+    if (!cubin && (code.empty() || code.back() != 0)) {
+      throw Error(Code::ENGINE_INCOMPATIBLE, info_.name + ": the code is neither a cubin nor PTX");
+    }
     return std::make_shared<CudaModule>(context_, code, info_.shared_bytes_per_block);
   }
 
