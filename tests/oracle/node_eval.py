@@ -37,10 +37,11 @@ RUNTIME_ONLY = {op for op, fault in OPS.items() if fault.how == "never"}
 # Inputs that are parameters rather than data: moving them changes what is computed.
 FIXED = {"Pow": [1], "Resize": [1, 2], "Range": [0, 1, 2]}
 # Undefined for NaN, or for values out of an integer's range. ONNX Runtime's recurrent cells clip NaN away; oneDNN makes
-# zeros beside the NaN of a Softmax row, and may lose one in a maximum.
+# zeros beside the NaN of a Softmax row, and may lose one in a maximum; scale and shift made of the four parameters of a
+# BatchNormalization may meet as inf - inf where the formula gives inf.
 NEEDS_NUMBERS = words(
     """Cast QuantizeLinear DynamicQuantizeLinear ArgMax ArgMin TopK Unique NonMaxSuppression Softmax LogSoftmax
-    LSTM GRU RNN ReduceMax ReduceMin MaxPool GlobalMaxPool Resize GridSample"""
+    LSTM GRU RNN BatchNormalization ReduceMax ReduceMin MaxPool GlobalMaxPool Resize GridSample"""
 )
 MARGIN = 10.0  # a discrete output must hold under this many times the error
 
