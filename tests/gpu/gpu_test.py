@@ -87,7 +87,7 @@ class Session:
         self.finish(part, ok, exit_code=code, summary=summary, failed=failed, skipped=skipped)
 
     def conformance(self) -> None:
-        self.gtest("conformance", f"Kinds/*/{self.device}")
+        self.gtest("conformance", f"Kinds/*/{self.device.split(':')[0]}")
 
     def cases(self) -> None:
         self.gtest("cases", "Generated.*:Cases.*")
