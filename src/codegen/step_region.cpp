@@ -10,29 +10,40 @@ class StepReader {
  public:
   explicit StepReader(const Program& program) : program_(program) {}
 
-  Region run(const Step& whole) {
-    for (int32_t buffer : whole.inputs) region_.inputs.push_back(number(buffer));
-    if (whole.op != kRegionOp) {
-      add(whole);
-    } else {
-      for (int32_t index : program_.blocks[static_cast<size_t>(whole.blocks[0])].steps) {
+  Region run(const Step& step) {
+    if (step.op == kRegionOp) {
+      for (int32_t buffer : step.inputs) region_.inputs.push_back(number(buffer));
+      for (int32_t index : program_.blocks[static_cast<size_t>(step.blocks[0])].steps) {
         add(program_.steps[static_cast<size_t>(index)]);
       }
+    } else {
+      add_alone(step);
     }
-    for (int32_t buffer : whole.outputs) region_.outputs.push_back(number(buffer));
+    for (int32_t buffer : step.outputs) region_.outputs.push_back(number(buffer));
     return std::move(region_);
   }
 
  private:
+  int new_value(int32_t buffer) {
+    const Buffer* b = buffer < 0 ? nullptr : &program_.buffers[static_cast<size_t>(buffer)];
+    region_.values.push_back(b == nullptr ? TensorType{} : b->type);
+    region_.data.push_back(b != nullptr && b->constant.defined() ? &b->constant : nullptr);
+    return static_cast<int>(region_.values.size()) - 1;
+  }
+
   int number(int32_t buffer) {
     if (buffer < 0) return -1;
-    const auto [it, fresh] = numbers_.emplace(buffer, static_cast<int>(region_.values.size()));
-    if (fresh) {
-      const Buffer& b = program_.buffers[static_cast<size_t>(buffer)];
-      region_.values.push_back(b.type);
-      region_.data.push_back(b.constant.defined() ? &b.constant : nullptr);
-    }
-    return it->second;
+    const auto known = numbers_.find(buffer);
+    return known != numbers_.end() ? known->second : numbers_[buffer] = new_value(buffer);
+  }
+
+  // A step that is no region: each of its operands is a value of its own, also when one buffer is two of them, or none
+  // is given.
+  void add_alone(const Step& step) {
+    for (int32_t buffer : step.inputs) region_.inputs.push_back(new_value(buffer));
+    add(step);
+    RegionOp& op = region_.ops.back();
+    for (size_t i = 0; i < op.inputs.size(); ++i) op.inputs[i] = step.inputs[i] < 0 ? -1 : region_.inputs[i];
   }
 
   void add(const Step& step) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace deepjit {
 
 // What the tests compile for: all that deepjit names as its targets.
 inline const std::vector<int> kCudaArchitectures = {75, 80, 86, 89, 90, 100, 120};
+
+// Is NVRTC there for tests to use? Not under sanitizers, which would watch a library that is not ours.
+bool has_nvrtc();
 
 class CudaOnCpu {
  public:
@@ -32,9 +36,9 @@ class CudaOnCpu {
   // memory, with and without row buffers - and throws Error when they do not all give the same bits.
   std::unique_ptr<Kernel> make(const std::string& name, const StepShape& shape) const;
 
-  // Compiles all kernels by NVRTC for every architecture. False, with a note, where NVRTC is not installed; throws
-  // Error for text that it refuses or warns about.
-  bool check_by_nvrtc() const;
+  // Compiles all kernels, or the chosen ones, by NVRTC for every architecture. False, with a note, where NVRTC is not
+  // installed; throws Error for text that it refuses or warns about.
+  bool check_by_nvrtc(const std::set<std::string>& chosen = {}) const;
   const std::string& text(const std::string& name) const { return kernels_.at(name).source; }
   std::vector<std::string> names() const;
 
@@ -43,7 +47,7 @@ class CudaOnCpu {
     std::string source;
     nvrtc_gpu::LaunchData data;
   };
-  std::string all_text() const;
+  std::string all_text(const std::set<std::string>& chosen) const;
 
   std::map<std::string, Entry> kernels_;
   std::string folder_;
