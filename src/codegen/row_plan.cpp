@@ -21,8 +21,16 @@ RowPlan::RowPlan(const KernelIr& kernel, int recompute_cost)
   for (size_t i = 0; i < kernel.insts.size(); ++i) {
     if (live_[i] && !is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
   }
+  for (const Store& s : kernel.stores) {
+    const bool along = kernel.accesses[static_cast<size_t>(s.access)].moves_along_row();
+    if (along) stages_ = std::max(stages_, stage_of(s) + 1);
+  }
   while (find_costly(recompute_cost)) {
   }
+}
+
+int RowPlan::stage_of(const Store& store) const {
+  return stage_of(store.value) + (is_reduction(kernel_.insts[static_cast<size_t>(store.value)].op) ? 1 : 0);
 }
 
 void RowPlan::find_live() {
@@ -70,7 +78,7 @@ std::vector<Store> RowPlan::stores_of(int stage) const {
   std::vector<Store> out;
   for (const Store& s : kernel_.stores) {
     const bool along = kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row();
-    if (along && stage_of(s.value) == stage) out.push_back(s);
+    if (along && stage_of(s) == stage) out.push_back(s);
   }
   return out;
 }

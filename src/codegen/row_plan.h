@@ -33,10 +33,11 @@ class RowPlan {
   // `keeping`, nothing is kept or read back.
   std::vector<int32_t> needed_in(int stage, bool keeping) const;
   std::vector<int32_t> reductions_of(int stage) const;
-  // Stores along the row.
+  // Stores along the row. A reduction itself is stored one pass after the pass that makes it.
   std::vector<Store> stores_of(int stage) const;
 
  private:
+  int stage_of(const Store& store) const;
   void find_live();
   bool find_costly(int recompute_cost);
 

@@ -153,6 +153,16 @@ TEST(CudaRows, StoresOnceARow) {
   check_cases(cases);
 }
 
+TEST(CudaRows, AReductionStoredAlongItsRow) {
+  const KernelIr kernel =
+      row_kernel(DType::FLOAT32, false, [](IrBuilder& b, Ref x) { return b.reduce(Opcode::MAXIMUM, x); });
+  std::vector<CudaCase> cases;
+  for (const CudaMapping& mapping : {CudaMapping{4, 32}, {1, 256}}) {
+    for (const Dims& dims : kShapes) cases.push_back(row_case("maximum", kernel, mapping, dims));
+  }
+  check_cases(cases);
+}
+
 TEST(CudaRows, MappingsFollowTheColumns) {
   const KernelIr soft = row_kernel(DType::FLOAT32, false, softmax);
   auto names = [](const KernelIr& kernel, int64_t columns) {
