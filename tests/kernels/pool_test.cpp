@@ -141,6 +141,17 @@ TEST(MaxUnpool, PutsValuesBack) {
             Code::SHAPE_MISMATCH);
 }
 
+TEST(Pool, KernelFarLargerThanTheImage) {
+  const Tensor x = f32({1, 1, 3}, {1, 5, -2});
+  const int64_t half = int64_t{1} << 29;
+  const AttrList huge = window({2 * half}, {8}, {half, half});
+  expect_equal(run_op("MaxPool", huge, {x})[0], f32({1, 1, 1}, {5}));
+  expect_close(run_op("AveragePool", huge, {x})[0], f32({1, 1, 1}, {4.0f / 3}));
+  expect_close(run_op("AveragePool", with(huge, "count_include_pad", int64_t{1}), {x})[0],
+               f32({1, 1, 1}, {4.0f / static_cast<float>(2 * half)}));
+  expect_close(run_op("LpPool", huge, {x})[0], f32({1, 1, 1}, {std::sqrt(30.0f)}));
+}
+
 TEST(Pool, ShapeRule) {
   const InferInput x(DType::FLOAT32, {"N", "C", "H", "W"});
   EXPECT_EQ(infer_op("MaxPool", window({3, 3}, {1, 1}, {1, 1, 1, 1}), {x}, 2).type(1), "int64[N,C,H,W]");

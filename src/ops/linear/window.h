@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ops/linear/conv_shape.h"
@@ -47,6 +48,31 @@ inline WindowMap window_map(const ConvGeometry& g, bool channels_last, int64_t c
   }
   m.channel_stride = channels_last ? 1 : stride;
   return m;
+}
+
+// Of `count` positions at start, start + step, ... (step > 0) those in [first, last): from .first to before .second.
+inline std::pair<int64_t, int64_t> positions_between(int64_t start, int64_t step, int64_t count, int64_t first,
+                                                     int64_t last) {
+  const auto reach = [&](int64_t bound) { return bound <= start ? 0 : (bound - start + step - 1) / step; };
+  const int64_t lo = std::min(reach(first), count);
+  return {lo, std::max(lo, std::min(reach(last), count))};
+}
+
+// The kernel positions (row-major over the kernel) that touch the image in some window. A kernel may be far larger than
+// the image.
+inline std::vector<int64_t> touching_taps(const WindowMap& m) {
+  m.kernel_count();  // throws where it overflows
+  std::vector<int64_t> taps = {0};
+  for (size_t i = 0; i < m.kernel.size(); ++i) {
+    const int64_t reach = (std::max<int64_t>(m.windows[i], 1) - 1) * m.strides[i];  // of the windows' beginnings
+    const auto [lo, hi] = positions_between(-m.pads_begin[i], m.dilations[i], m.kernel[i], -reach, m.image[i]);
+    std::vector<int64_t> next;
+    for (int64_t tap : taps) {
+      for (int64_t k = lo; k < hi; ++k) next.push_back(tap * m.kernel[i] + k);
+    }
+    taps = std::move(next);
+  }
+  return taps;
 }
 
 // A run of windows along the last dim. Of its `count` windows, first in column `column` (counted from p0), those

@@ -38,12 +38,13 @@ Problem plan_pool(EvalContext& ctx) {
 // y = combine(y, x) for every window's elements, tap by tap; y starts as `initial`.
 template <typename C, typename F>
 void combine_windows(const Problem& p, const C* x, C* y, C initial, F combine) {
-  const int64_t windows = p.map.window_count(), taps = p.map.kernel_count();
+  const int64_t windows = p.map.window_count();
+  const std::vector<int64_t> taps = touching_taps(p.map);
   const int64_t image = p.map.image_count() * p.lanes, block = window_block(p.lanes, windows);
   std::fill_n(y, p.images * windows * p.lanes, initial);
   for (int64_t n = 0; n < p.images; ++n, x += image, y += windows * p.lanes) {
     for (int64_t p0 = 0; p0 < windows; p0 += block) {
-      for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t tap : taps) {
         for_each_run(p.map, tap, p0, std::min(p0 + block, windows), [&](const WindowRun& r) {
           const C* in = x + r.offset;
           C* out = y + (p0 + r.column) * p.lanes;
@@ -91,11 +92,12 @@ std::vector<int64_t> index_strides(const std::vector<int64_t>& image, bool colum
 template <typename C>
 void max_with_indices(const Problem& p, const C* x, bool column_major, C* y, int64_t* indices) {
   const int64_t windows = p.map.window_count(), plane = p.map.image_count();
+  const std::vector<int64_t> taps = touching_taps(p.map);
   const std::vector<int64_t> strides = index_strides(p.map.image, column_major);
   std::fill_n(y, p.images * windows, lowest<C>());
   std::fill_n(indices, p.images * windows, int64_t{-1});
   for (int64_t n = 0; n < p.images; ++n) {
-    for (int64_t tap = 0; tap < p.map.kernel_count(); ++tap) {
+    for (int64_t tap : taps) {
       for_each_run(p.map, tap, 0, windows, [&](const WindowRun& r) {
         for (int64_t j = r.lo; j < r.hi; ++j) {
           const int64_t at = r.offset + j * r.step;
@@ -143,12 +145,11 @@ void evaluate_max_pool(EvalContext& ctx) {
 
 // Cells of each window along dim i that lie in [first, last) of the image's coordinates.
 std::vector<int64_t> cells_along(const ConvGeometry& g, size_t i, int64_t first, int64_t last) {
-  std::vector<int64_t> cells(static_cast<size_t>(g.out[i]), 0);
+  std::vector<int64_t> cells;
   for (int64_t w = 0; w < g.out[i]; ++w) {
-    for (int64_t k = 0; k < g.kernel[i]; ++k) {
-      const int64_t at = w * g.strides[i] - g.pads_begin[i] + k * g.dilations[i];
-      cells[static_cast<size_t>(w)] += at >= first && at < last;
-    }
+    const auto [lo, hi] =
+        positions_between(w * g.strides[i] - g.pads_begin[i], g.dilations[i], g.kernel[i], first, last);
+    cells.push_back(hi - lo);
   }
   return cells;
 }
