@@ -28,12 +28,12 @@ size_t constant_bytes_of(const Program& program) {
   return bytes;
 }
 
-Model make_model(EngineFile file, std::shared_ptr<const void> mapping, Clock::time_point start,
+Model make_model(EngineFile file, Backing backing, Clock::time_point start,
                  const std::string& device) {
   Model model;
   model.graph_text = std::move(file.graph_text);
   model.lock_text = std::move(file.lock_text);
-  model.engine = std::make_shared<const Engine>(std::move(file.program), std::move(mapping), device);
+  model.engine = std::make_shared<const Engine>(std::move(file.program), std::move(backing), device);
   model.load_s = seconds_since(start);
   model.constant_bytes = constant_bytes_of(model.program());
   return model;
@@ -92,7 +92,7 @@ Model open_model(const std::string& path, const BuildFlags& flags, const std::ma
   if (is_engine_file(path)) {
     const auto start = Clock::now();
     LoadedFile loaded = load_engine(path);
-    return make_model(std::move(loaded.file), std::move(loaded.mapping), start, flags.device);
+    return make_model(std::move(loaded.file), std::move(loaded.backing), start, flags.device);
   }
   Progress progress;
   BuildOptions options = flags.options(progress);

@@ -140,7 +140,7 @@ size_t number_in(const std::map<std::string, std::string>& metadata, const std::
 Engine from_file(LoadedFile loaded, int threads, const std::string& device) {
   if (threads < 0) bad_option("threads is " + std::to_string(threads) + ", it cannot be negative");
   auto impl =
-      std::make_shared<Engine::Impl>(std::move(loaded.file.program), std::move(loaded.mapping), threads, device);
+      std::make_shared<Engine::Impl>(std::move(loaded.file.program), std::move(loaded.backing), threads, device);
   impl->graph_text = std::move(loaded.file.graph_text);
   impl->lock_text = std::move(loaded.file.lock_text);
   impl->report.arena_bytes = number_in(impl->program().metadata, "plan.arena_bytes");

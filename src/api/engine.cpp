@@ -38,9 +38,9 @@ ShapeRange to_public(const internal::ShapeRange& range) {
 
 }  // namespace
 
-Engine::Impl::Impl(Program program, std::shared_ptr<const void> keep_alive, int threads_wanted,
+Engine::Impl::Impl(Program program, Backing backing, int threads_wanted,
                    const std::string& device)
-    : engine(std::make_shared<const internal::Engine>(std::move(program), std::move(keep_alive), device)),
+    : engine(std::make_shared<const internal::Engine>(std::move(program), std::move(backing), device)),
       threads(threads_wanted) {
   const Program& p = engine->program();
   for (const ProgramInput& input : p.inputs) {

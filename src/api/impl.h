@@ -8,7 +8,7 @@ inline namespace v1 {
 
 struct Engine::Impl {
   // Takes a program that was built or loaded; `threads` 0 keeps the program's own number, `device` "" its device.
-  Impl(Program program, std::shared_ptr<const void> keep_alive, int threads, const std::string& device);
+  Impl(Program program, Backing backing, int threads, const std::string& device);
 
   const Program& program() const { return engine->program(); }
 

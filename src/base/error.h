@@ -37,6 +37,7 @@ namespace deepjit {
   X(403, ENGINE_CHECKSUM, "the engine is damaged: a checksum does not match")     \
   X(404, ENGINE_INCOMPATIBLE, "the engine was built for another device or build") \
   X(405, ENGINE_RANGE, "the engine is damaged: a field is out of range")          \
+  X(406, ENGINE_CHANGED, "the engine file was changed while it was in use")       \
   X(501, INPUT_NAME, "an input is missing or unknown")                            \
   X(502, INPUT_DTYPE, "an input has the wrong element type")                      \
   X(503, INPUT_SHAPE, "an input has the wrong rank or a wrong fixed dimension")   \

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -32,13 +34,27 @@ Sha256 sha256(std::span<const uint8_t> bytes) {
 }
 
 Sha256 sha256_of_chunks(std::span<const uint8_t> bytes) {
+  return sha256_of_chunks(
+      bytes.size(), [&](size_t offset, size_t size, std::vector<uint8_t>&) { return bytes.subspan(offset, size); });
+}
+
+Sha256 sha256_of_chunks(size_t size, const ViewBytes& view) {
   constexpr size_t kChunk = size_t{1} << 20;
-  const size_t chunks = (bytes.size() + kChunk - 1) / kChunk;
+  const size_t chunks = (size + kChunk - 1) / kChunk;
   std::vector<Sha256> hashes(chunks);
   std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr fault;
   auto work = [&] {
-    for (size_t i = next++; i < chunks; i = next++) {
-      hashes[i] = sha256(bytes.subspan(i * kChunk, std::min(kChunk, bytes.size() - i * kChunk)));
+    try {
+      std::vector<uint8_t> buffer;
+      for (size_t i = next++; i < chunks; i = next++) {
+        hashes[i] = sha256(view(i * kChunk, std::min(kChunk, size - i * kChunk), buffer));
+      }
+    } catch (...) {
+      next = chunks;
+      const std::lock_guard<std::mutex> lock(mutex);
+      fault = std::current_exception();
     }
   };
   // Loading is not inference: it takes what cores there are, whatever number of threads the engine runs on.
@@ -50,6 +66,7 @@ Sha256 sha256_of_chunks(std::span<const uint8_t> bytes) {
   }
   work();
   for (std::thread& helper : helpers) helper.join();
+  if (fault) std::rethrow_exception(fault);
   return sha256({reinterpret_cast<const uint8_t*>(hashes.data()), hashes.size() * sizeof(Sha256)});
 }
 

@@ -10,7 +10,8 @@
 //
 // The hash of a section is sha256_of_chunks. All integers are little endian. A reader checks the header's hash, the
 // table's ranges, that gaps are zero and each section's hash, in this order, before it parses anything. What it parsed
-// must then pass check_program. Constants live in WEIGHTS, page aligned, and are used where the file was read to.
+// must then pass check_program. Constants live in WEIGHTS, page aligned, and are used where the file is mapped;
+// everything else is copied. What is hashed is read, not mapped, so a file that is cut meanwhile is an error.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "program/program.h"
 
 namespace deepjit {
@@ -41,7 +43,7 @@ struct EngineFile {
 
 struct LoadedFile {
   EngineFile file;
-  std::shared_ptr<const void> mapping;  // the file's bytes, which constants refer into
+  Backing backing;  // the file's bytes, which constants refer into
 };
 
 // Writes to memory. The same EngineFile gives the same bytes.
@@ -53,8 +55,10 @@ void save_engine(const EngineFile& file, const std::string& path);
 std::vector<uint8_t> seal_sections(const std::vector<std::pair<Section, std::vector<uint8_t>>>& sections);
 std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_t> bytes);
 
-// Any damage throws a 4xx error. `mapping` owns `bytes`.
-LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> mapping);
+// Any damage throws a 4xx error. `owner` owns `bytes`.
+LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner);
+// Maps the file: processes that load one engine share its weights. Replace an engine file by rename (as save_engine
+// does); one that is written over in place is refused at the next run.
 LoadedFile load_engine(const std::string& path);
 
 }  // namespace deepjit

@@ -14,11 +14,29 @@ namespace deepjit {
 
 namespace {
 
+// The bytes of an engine: in memory, or of a mapped file, which view() reads beside the mapping.
+struct Source {
+  std::span<const uint8_t> bytes;
+  const MappedFile* file = nullptr;
+
+  std::span<const uint8_t> view(size_t offset, size_t size, std::vector<uint8_t>& buffer) const {
+    if (file == nullptr) return bytes.subspan(offset, size);
+    buffer.resize(size);
+    file->read(offset, buffer);
+    return buffer;
+  }
+};
+
+struct Extent {
+  size_t offset = 0;
+  size_t size = 0;
+};
+
 // Parses the PROGRAM section; every number is checked against what it indexes.
 class ProgramReader {
  public:
-  ProgramReader(std::span<const uint8_t> program, std::span<const uint8_t> weights, std::shared_ptr<const void> mapping)
-      : in_(program), weights_(weights), mapping_(std::move(mapping)) {}
+  ProgramReader(std::span<const uint8_t> program, const Source& source, Extent weights, const Backing& backing)
+      : in_(program), source_(source), weights_(weights), backing_(backing) {}
 
   Program read() {
     Program p;
@@ -88,10 +106,16 @@ class ProgramReader {
     }
     const auto offset = in_.number<uint64_t>();
     const auto bytes = static_cast<uint64_t>(checked_mul(count, static_cast<int64_t>(dtype_size(type))));
-    if (offset > weights_.size() || bytes > weights_.size() - offset || offset % 64 != 0) {
+    if (offset > weights_.size || bytes > weights_.size - offset || offset % 64 != 0) {
       ByteReader::fail("a constant lies outside the weights section");
     }
-    return Tensor(type, d, weights_.data() + offset, mapping_);
+    const size_t at = weights_.offset + offset;
+    if (source_.file == nullptr || bytes > kPrivateBytes) {
+      return Tensor(type, d, source_.bytes.data() + at, backing_.memory());
+    }
+    Tensor t(type, d);
+    source_.file->read(at, {static_cast<uint8_t*>(t.view().data), bytes});
+    return t;
   }
 
   Dim dim() {
@@ -211,9 +235,12 @@ class ProgramReader {
     return e;
   }
 
+  static constexpr size_t kPrivateBytes = 1024;  // constants up to here, which may decide shapes, are copied
+
   ByteReader in_;
-  std::span<const uint8_t> weights_;
-  std::shared_ptr<const void> mapping_;
+  const Source& source_;
+  Extent weights_;
+  const Backing& backing_;
   std::map<std::string, Dim> dims_seen_;
 };
 
@@ -223,24 +250,26 @@ void check_hash(const Sha256& hash, const uint8_t* expected, const char* what) {
               "build the engine again");
 }
 
-void check_zero(std::span<const uint8_t> bytes) {
-  if (std::any_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b != 0; })) {
+void check_zero(const Source& source, size_t from, size_t to) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  std::vector<uint8_t> buffer;
+  for (size_t at = from; at < to; at += kPiece) {
+    const auto bytes = source.view(at, std::min(kPiece, to - at), buffer);
+    if (std::all_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b == 0; })) continue;
     throw Error(Code::ENGINE_CHECKSUM, "the engine is damaged: the space between sections is not empty",
                 "build the engine again");
   }
 }
 
-std::string text_of(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
-
-}  // namespace
-
-// Checks the header, the table, the gaps and all hashes; returns the sections.
-std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_t> bytes) {
-  if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kEngineMagic, sizeof kEngineMagic) != 0) {
+// The number of sections that the header claims.
+size_t check_header(const Source& source) {
+  std::vector<uint8_t> buffer;
+  const auto start = source.view(0, std::min(kHeaderBytes, source.bytes.size()), buffer);
+  if (start.size() < kHeaderBytes || std::memcmp(start.data(), kEngineMagic, sizeof kEngineMagic) != 0) {
     throw Error(Code::ENGINE_MAGIC, "this is not a deepjit engine",
                 "build one with: deepjit build MODEL.onnx -o M.dje");
   }
-  ByteReader header(bytes.subspan(8));
+  ByteReader header(start.subspan(8));
   const auto version = header.number<uint32_t>();
   if (version != kEngineVersion) {
     throw Error(Code::ENGINE_VERSION,
@@ -251,54 +280,91 @@ std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_
   const size_t count = header.number<uint32_t>();
   const auto file_size = header.number<uint64_t>();
   if (count > limits::engine_sections) ByteReader::fail("it claims too many sections");
-  const size_t table_end = kHeaderBytes + count * kTableEntryBytes;
-  if (bytes.size() < table_end + kHashBytes || file_size != bytes.size()) {
-    ByteReader::fail("the file has " + std::to_string(bytes.size()) + " bytes, its header says " +
+  if (source.bytes.size() < kHeaderBytes + count * kTableEntryBytes + kHashBytes || file_size != source.bytes.size()) {
+    ByteReader::fail("the file has " + std::to_string(source.bytes.size()) + " bytes, its header says " +
                      std::to_string(file_size));
   }
-  check_hash(sha256(bytes.first(table_end)), bytes.data() + table_end, "the header");
-  std::map<Section, std::span<const uint8_t>> sections;
+  return count;
+}
+
+// Checks the header, the table, the gaps and all hashes; returns where the sections lie.
+std::map<Section, Extent> find_sections(const Source& source) {
+  const size_t count = check_header(source);
+  const size_t table_end = kHeaderBytes + count * kTableEntryBytes;
+  std::vector<uint8_t> buffer;
+  const auto head = source.view(0, table_end + kHashBytes, buffer);
+  check_hash(sha256(head.first(table_end)), head.data() + table_end, "the header");
+  std::map<Section, Extent> sections;
   size_t end = table_end + kHashBytes;
   for (size_t i = 0; i < count; ++i) {
-    const auto entry = bytes.subspan(kHeaderBytes + i * kTableEntryBytes, kTableEntryBytes);
+    const auto entry = head.subspan(kHeaderBytes + i * kTableEntryBytes, kTableEntryBytes);
     ByteReader in(entry);
     const auto kind = static_cast<Section>(in.number<uint32_t>());
     in.number<uint32_t>();
     const auto offset = in.number<uint64_t>();
     const auto size = in.number<uint64_t>();
-    if (offset < end || offset > bytes.size() || size > bytes.size() - offset || offset % kSectionAlign != 0) {
+    const size_t total = source.bytes.size();
+    if (offset < end || offset > total || size > total - offset || offset % kSectionAlign != 0) {
       ByteReader::fail("a section lies outside the file");
     }
-    check_zero(bytes.subspan(end, offset - end));
-    sections[kind] = bytes.subspan(offset, size);
-    check_hash(sha256_of_chunks(sections[kind]), entry.data() + 32, "a section");
+    check_zero(source, end, offset);
+    sections[kind] = {offset, size};
+    const Sha256 hash = sha256_of_chunks(size, [&, offset = offset](size_t at, size_t n, std::vector<uint8_t>& piece) {
+      return source.view(offset + at, n, piece);
+    });
+    check_hash(hash, entry.data() + 32, "a section");
     end = offset + size;
   }
-  check_zero(bytes.subspan(end));
+  check_zero(source, end, source.bytes.size());
   return sections;
 }
 
-LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> mapping) {
-  auto sections = open_sections(bytes);
+LoadedFile read_source(const Source& source, Backing backing) {
+  auto sections = find_sections(source);
   if (sections.count(Section::PROGRAM) == 0 || sections.count(Section::WEIGHTS) == 0) {
     ByteReader::fail("a section is missing");
   }
+  auto section = [&](Section kind, std::vector<uint8_t>& buffer) {
+    return source.view(sections[kind].offset, sections[kind].size, buffer);
+  };
+  auto text = [&](Section kind) {
+    std::vector<uint8_t> buffer;
+    const auto bytes = section(kind, buffer);
+    return std::string(bytes.begin(), bytes.end());
+  };
   LoadedFile loaded;
   try {
-    loaded.file.program = ProgramReader(sections[Section::PROGRAM], sections[Section::WEIGHTS], mapping).read();
+    std::vector<uint8_t> buffer;
+    const auto program = section(Section::PROGRAM, buffer);
+    loaded.file.program = ProgramReader(program, source, sections[Section::WEIGHTS], backing).read();
   } catch (const Error& e) {
     if (static_cast<int>(e.code()) / 100 == 4) throw;
     ByteReader::fail(e.message());
   }
-  loaded.file.graph_text = text_of(sections[Section::GRAPH]);
-  loaded.file.lock_text = text_of(sections[Section::LOCK]);
-  loaded.mapping = std::move(mapping);
+  loaded.file.graph_text = text(Section::GRAPH);
+  loaded.file.lock_text = text(Section::LOCK);
+  loaded.backing = std::move(backing);
   return loaded;
 }
 
+}  // namespace
+
+std::map<Section, std::span<const uint8_t>> open_sections(std::span<const uint8_t> bytes) {
+  std::map<Section, std::span<const uint8_t>> out;
+  for (const auto& [kind, extent] : find_sections({bytes})) out[kind] = bytes.subspan(extent.offset, extent.size);
+  return out;
+}
+
+LoadedFile read_engine(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner) {
+  return read_source({bytes}, std::move(owner));
+}
+
 LoadedFile load_engine(const std::string& path) {
-  const FileBytes file = read_plain_file(path);
-  return read_engine(file.bytes, file.owner);
+  const auto file = std::make_shared<const MappedFile>(path);
+  LoadedFile loaded = read_source({file->bytes(), file.get()}, file);
+  if (!file->unchanged())
+    throw Error(Code::ENGINE_CHANGED, "\"" + path + "\" was changed while it was loaded", "load it again");
+  return loaded;
 }
 
 }  // namespace deepjit

@@ -100,6 +100,7 @@ void Context::run(std::span<const TensorView> inputs, std::vector<TensorView>& o
   if (getpid() != process_) {
     throw Error(Code::AFTER_FORK, "this context was made before fork()", "create contexts in the child process");
   }
+  engine_->check_backing();
   const RunScope scope(threads_);
   run_exclusive(inputs, outputs, allocate);
 }

@@ -88,8 +88,8 @@ ProgramInfo::ProgramInfo(const Program& p) : program(&p) {
   for (const ProgramInput& input : p.inputs) by_value.push_back(wanted[static_cast<size_t>(input.buffer)]);
 }
 
-Engine::Engine(Program program, std::shared_ptr<const void> keep_alive, const std::string& device)
-    : program_(std::move(program)), keep_alive_(std::move(keep_alive)), info_(program_) {
+Engine::Engine(Program program, Backing backing, const std::string& device)
+    : program_(std::move(program)), backing_(std::move(backing)), info_(program_) {
   const auto built_for = program_.metadata.find("build.device");
   device_name_ = built_for == program_.metadata.end() ? "cpu" : built_for->second;
   try {
@@ -110,6 +110,12 @@ std::shared_ptr<const DeviceSide> Engine::device_side() const {
   const std::lock_guard<std::mutex> lock(device_mutex_);
   if (device_side_ == nullptr) device_side_ = std::make_shared<DeviceSide>(program_, device::open(device_name_));
   return device_side_;
+}
+
+void Engine::check_backing() const {
+  if (backing_.intact()) return;
+  throw Error(Code::ENGINE_CHANGED, "the engine file was written over or cut while it was in use",
+              "load it again; replace engine files by rename, as save() does");
 }
 
 namespace {

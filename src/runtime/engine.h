@@ -12,6 +12,7 @@
 #include <mutex>
 #include <span>
 
+#include "base/file.h"
 #include "runtime/binding.h"
 #include "runtime/device_run.h"
 #include "runtime/observer.h"
@@ -24,9 +25,9 @@ void check_inputs(const Program& program, std::span<const TensorView> inputs);
 
 class Engine {
  public:
-  // `keep_alive` holds the memory that constants refer to (a mapped file), or nothing. `device` picks one of the kind
+  // `backing` holds the memory that constants refer to, or nothing. `device` picks one of the kind
   // that the program was built for, such as "cuda:1"; "" takes the first. Another kind: ENGINE_INCOMPATIBLE.
-  Engine(Program program, std::shared_ptr<const void> keep_alive, const std::string& device = "");
+  Engine(Program program, Backing backing, const std::string& device = "");
 
   const Program& program() const { return program_; }
   const ProgramInfo& info() const { return info_; }
@@ -35,10 +36,12 @@ class Engine {
   // The engine's part on its device, made when it is first asked for; nullptr for the CPU. Throws when the machine has
   // no such device.
   std::shared_ptr<const DeviceSide> device_side() const;
+  // Throws ENGINE_CHANGED when the mapped file is not the one that was loaded any more: its pages may be gone.
+  void check_backing() const;
 
  private:
   Program program_;
-  std::shared_ptr<const void> keep_alive_;
+  Backing backing_;
   ProgramInfo info_;
   std::string device_name_;
   mutable std::mutex device_mutex_;

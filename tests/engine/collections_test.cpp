@@ -71,7 +71,7 @@ std::vector<Tensor> run_everywhere(const std::string& text, const std::vector<Te
   for (size_t i = 0; i < plain->program().buffers.size(); ++i) {
     EXPECT_EQ(loaded.file.program.buffers[i].type, plain->program().buffers[i].type);
   }
-  Context from_file(std::make_shared<Engine>(std::move(loaded.file.program), loaded.mapping));
+  Context from_file(std::make_shared<Engine>(std::move(loaded.file.program), loaded.backing));
   for (int times = 0; times < 2; ++times) {
     const std::vector<Tensor> got = run(from_file, inputs);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].same_as(expected[i])) << "from a file";

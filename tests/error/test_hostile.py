@@ -146,14 +146,50 @@ def large() -> "deepjit.Engine":
     return deepjit.build(made.SerializeToString(), tune=False)
 
 
+def engine_file_changed(path, engine, x, change):
+    """Pages of the file may be gone: the next run is refused, and the process lives on."""
+    want = large().run({"x": x})["y"]
+    np.testing.assert_array_equal(engine.run({"x": x})["y"], want)
+    change()
+    expect(406, lambda: engine.run({"x": x}))
+    np.testing.assert_array_equal(large().run({"x": x})["y"], want)
+
+
 def test_an_engine_file_that_is_cut_after_loading(tmp_path):
     path = tmp_path / "m.dje"
     large().save(str(path))
     engine = deepjit.load(str(path))
     x = np.ones((1, 1024), np.float32)
-    want = large().run({"x": x})["y"]
-    os.truncate(path, 0)
+    engine_file_changed(path, engine, x, lambda: os.truncate(path, 0))
+
+
+def test_an_engine_file_that_is_written_over_in_place(tmp_path):
+    path = tmp_path / "m.dje"
+    large().save(str(path))
+    engine = deepjit.load(str(path))
+    data = path.read_bytes()
+    engine_file_changed(path, engine, np.ones((1, 1024), np.float32), lambda: path.write_bytes(data[::-1]))
+
+
+def test_an_engine_file_that_is_replaced_or_removed_stays_loaded(tmp_path):
+    path = tmp_path / "m.dje"
+    large().save(str(path))
+    engine = deepjit.load(str(path))
+    x = np.ones((1, 1024), np.float32)
+    want = engine.run({"x": x})["y"]
+    large().save(str(path))  # by rename
     np.testing.assert_array_equal(engine.run({"x": x})["y"], want)
+    path.unlink()
+    np.testing.assert_array_equal(engine.run({"x": x})["y"], want)
+
+
+def test_weights_are_mapped_from_the_engine_file(tmp_path):
+    path = tmp_path / "m.dje"
+    large().save(str(path))
+    engine = deepjit.load(str(path))
+    engine.run({"x": np.ones((1, 1024), np.float32)})
+    with open("/proc/self/maps") as maps:
+        assert any(str(path) in line for line in maps)
 
 
 CUT_WHILE_LOADING = """
