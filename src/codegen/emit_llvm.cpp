@@ -35,9 +35,9 @@ class FunctionEmitter {
   void run() {
     b_.SetInsertPoint(block("entry"));
     body_ = std::make_unique<BodyEmitter>(kernel_, b_, function_->getArg(6));
-    const std::vector<Value*> bases = load_operands();
+    const std::vector<Value*> operands = load_operands();
     load_params();
-    emit_rows(bases);
+    emit_rows(offset_bases(operands));
     out_.row_buffers = body_->row_buffers();
   }
 
@@ -66,6 +66,25 @@ class FunctionEmitter {
       strides_.emplace_back();
       for (const Quantity& stride : access.strides) strides_.back().push_back(quantity(stride));
     }
+    for (const Quantity& size : kernel_.sizes) sizes_.push_back(quantity(size));
+  }
+
+  // Where each access starts: its operand's address, plus its offset.
+  std::vector<Value*> offset_bases(std::vector<Value*> bases) {
+    for (size_t k = 0; k < bases.size(); ++k) {
+      const Access& access = kernel_.accesses[k];
+      Value* offset = nullptr;
+      for (const Quantity& part : access.offset) {
+        offset = offset == nullptr ? quantity(part) : b_.CreateAdd(offset, quantity(part));
+      }
+      if (offset != nullptr) bases[k] = element(access, bases[k], offset);
+    }
+    return bases;
+  }
+
+  Value* element(const Access& access, Value* base, Value* elements) {
+    const auto size = static_cast<int64_t>(dtype_size(access.dtype));
+    return b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateMul(elements, word(size)));
   }
 
   Value* quantity(const Quantity& q) {
@@ -81,7 +100,7 @@ class FunctionEmitter {
 
   // The loop over rows. The multi-index of the outer axes counts up like an odometer.
   void emit_rows(const std::vector<Value*>& bases) {
-    const size_t outer = kernel_.rank() - 1;
+    const size_t outer = kernel_.vector_axis();
     Value* begin = function_->getArg(2);
     Value* end = function_->getArg(3);
     std::vector<Value*> start(outer);
@@ -102,7 +121,22 @@ class FunctionEmitter {
       index.push_back(b_.CreatePHI(b_.getInt64Ty(), 2));
       index.back()->addIncoming(start[i], entry);
     }
-    body_->emit_row(row_pointers(bases, index), extents_.back(), function_->getArg(4), function_->getArg(5));
+    BodyEmitter::Row at;
+    at.pointers = row_pointers(bases, index);
+    for (const std::vector<Value*>& strides : strides_) {
+      at.strides.push_back(strides.back());
+      at.vector_strides.push_back(strides[kernel_.vector_axis()]);
+    }
+    at.index.assign(index.begin(), index.end());
+    at.sizes = sizes_;
+    at.size = extents_.back();
+    at.begin = function_->getArg(4);
+    at.end = function_->getArg(5);
+    if (kernel_.lanes) {
+      body_->emit_lanes(std::move(at));
+    } else {
+      body_->emit_row(std::move(at));
+    }
     Value* next_row = b_.CreateAdd(row, word(1));
     Value* carry = word(1);
     std::vector<Value*> next(outer);
@@ -129,9 +163,7 @@ class FunctionEmitter {
         Value* part = b_.CreateMul(index[i], strides_[k][i]);
         offset = offset == nullptr ? part : b_.CreateAdd(offset, part);
       }
-      const auto size = static_cast<int64_t>(dtype_size(kernel_.accesses[k].dtype));
-      pointers.push_back(offset == nullptr ? bases[k]
-                                           : b_.CreateGEP(b_.getInt8Ty(), bases[k], b_.CreateMul(offset, word(size))));
+      pointers.push_back(offset == nullptr ? bases[k] : element(kernel_.accesses[k], bases[k], offset));
     }
     return pointers;
   }
@@ -145,6 +177,7 @@ class FunctionEmitter {
   std::vector<Value*> params_;
   std::vector<Value*> extents_;
   std::vector<std::vector<Value*>> strides_;
+  std::vector<Value*> sizes_;
 };
 
 }  // namespace
@@ -176,6 +209,6 @@ Refusal why_not_emit(const KernelIr& kernel) {
   return {};
 }
 
-std::string cpu_emitter_version() { return std::string("1,llvm ") + LLVM_VERSION_STRING; }
+std::string cpu_emitter_version() { return std::string("2,llvm ") + LLVM_VERSION_STRING; }
 
 }  // namespace deepjit

@@ -6,7 +6,8 @@
 //   void kernel(void* const* operands, const int64_t* params, int64_t row_begin, int64_t row_end,
 //               int64_t column_begin, int64_t column_end, void* scratch)
 //
-// Rows number the outer axes, columns the last one. A kernel that reduces always gets all columns.
+// Rows number the outer axes, columns the last one. A kernel that reduces always gets all columns; one that reduces in
+// lanes has its columns along the axis before the row, and each column has a whole row of its own.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct CpuCode {
   std::vector<uint8_t> code;
   uint32_t entry = 0;            // offset of the function
   std::vector<Quantity> params;  // what params[i] holds
-  int32_t row_buffers = 0;       // float rows that scratch holds
+  int32_t row_buffers = 0;       // float rows that scratch holds: of one row, or in lanes of a vector of them
   std::string isa;               // "avx512", "avx2" or "x86-64": what the machine must have
 };
 

@@ -71,11 +71,8 @@ llvm::BasicBlock* BodyEmitter::block(const char* name) {
   return llvm::BasicBlock::Create(b_.getContext(), name, b_.GetInsertBlock()->getParent());
 }
 
-void BodyEmitter::emit_row(const std::vector<Value*>& pointers, Value* row_size, Value* begin, Value* end) {
-  pointers_ = pointers;
-  row_size_ = row_size;
-  begin_ = begin;
-  end_ = end;
+void BodyEmitter::emit_row(Row row) {
+  row_ = std::move(row);
   scalars_.clear();
   for (int stage = 0; stage < stages_; ++stage) {
     emit_scalars(stage);
@@ -85,7 +82,7 @@ void BodyEmitter::emit_row(const std::vector<Value*>& pointers, Value* row_size,
   for (const Store& s : kernel_.stores) {
     const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
     if (!access.moves_along_row()) {
-      store(access, pointers_[static_cast<size_t>(s.access)], scalars_.at(s.value), nullptr, nullptr);
+      store(s.access, scalars_.at(s.value), nullptr, nullptr);
     }
   }
 }
@@ -127,18 +124,25 @@ std::vector<int32_t> BodyEmitter::needed_in(int stage) const {
   return {wanted.begin(), wanted.end()};
 }
 
+std::vector<int32_t> BodyEmitter::reductions_in(int stage) const {
+  std::vector<int32_t> out;
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    if (is_reduction(kernel_.insts[i].op) && stage_[i] == stage) out.push_back(static_cast<int32_t>(i));
+  }
+  return out;
+}
+
+bool BodyEmitter::stores_in(int stage) const {
+  return std::any_of(kernel_.stores.begin(), kernel_.stores.end(), [&](const Store& s) {
+    return kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row() &&
+           stage_[static_cast<size_t>(s.value)] == stage;
+  });
+}
+
 void BodyEmitter::emit_stage(int stage) {
   const std::vector<int32_t> order = needed_in(stage);
-  std::vector<int32_t> reductions;
-  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
-    if (is_reduction(kernel_.insts[i].op) && stage_[i] == stage) reductions.push_back(static_cast<int32_t>(i));
-  }
-  bool stores = false;
-  for (const Store& s : kernel_.stores) {
-    const bool along = kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row();
-    stores = stores || (along && stage_[static_cast<size_t>(s.value)] == stage);
-  }
-  if (order.empty() && reductions.empty() && !stores) return;
+  const std::vector<int32_t> reductions = reductions_in(stage);
+  if (order.empty() && reductions.empty() && !stores_in(stage)) return;
 
   const int unroll = kSideBySide;
   const size_t lanes = reductions.size() * static_cast<size_t>(unroll);
@@ -164,7 +168,8 @@ void BodyEmitter::emit_stage(int stage) {
       carried.push_back(b_.CreatePHI(s->getType(), 2));
       carried.back()->addIncoming(s, before);
     }
-    Value* goes_on = masked ? b_.CreateICmpSLT(column, end_) : b_.CreateICmpSLE(b_.CreateAdd(column, stride), end_);
+    Value* goes_on =
+        masked ? b_.CreateICmpSLT(column, row_.end) : b_.CreateICmpSLE(b_.CreateAdd(column, stride), row_.end);
     b_.CreateCondBr(goes_on, body, done);
     b_.SetInsertPoint(body);
     std::vector<Value*> next(carried.begin(), carried.end());
@@ -191,7 +196,7 @@ void BodyEmitter::emit_stage(int stage) {
 
   Value* column = nullptr;
   std::vector<Value*> sums;
-  loop("wide", begin_, start, step, unroll, false, column, sums);
+  loop("wide", row_.begin, start, step, unroll, false, column, sums);
   for (int copy = unroll - 1; copy > 0; --copy) {
     for (size_t k = 0; k < reductions.size(); ++k) {
       const Opcode op = kernel_.insts[static_cast<size_t>(reductions[k])].op;
@@ -211,7 +216,7 @@ void BodyEmitter::emit_stage(int stage) {
 Value* BodyEmitter::tail_mask(Value* column) {
   std::vector<uint32_t> lanes(static_cast<size_t>(width_));
   for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<uint32_t>(i);
-  Value* left = b_.CreateTrunc(b_.CreateSub(end_, column), b_.getInt32Ty());
+  Value* left = b_.CreateTrunc(b_.CreateSub(row_.end, column), b_.getInt32Ty());
   return b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), lanes),
                           b_.CreateVectorSplat(static_cast<unsigned>(width_), left));
 }
@@ -239,8 +244,7 @@ std::vector<BodyEmitter::Values> BodyEmitter::emit_columns(const std::vector<int
     const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
     if (!access.moves_along_row() || stage_[static_cast<size_t>(s.value)] != stage) continue;
     for (size_t copy = 0; copy < columns.size(); ++copy) {
-      store(access, pointers_[static_cast<size_t>(s.access)], argument(s.value, values[copy], true), columns[copy],
-            mask);
+      store(s.access, argument(s.value, values[copy], true), columns[copy], mask);
     }
   }
   return values;
@@ -258,8 +262,8 @@ void BodyEmitter::fold_columns(const Values& values, const std::vector<int32_t>&
 
 Value* BodyEmitter::argument(int32_t index, const Values& values, bool vector) {
   if (varies(index)) return values.at(index);
-  Value* scalar = scalars_.at(index);
-  return vector ? b_.CreateVectorSplat(static_cast<unsigned>(width_), scalar) : scalar;
+  Value* known = scalars_.at(index);
+  return vector ? splat(known) : known;
 }
 
 Value* BodyEmitter::emit(int32_t index, const Values& values, Value* column, Value* mask) {
@@ -271,15 +275,20 @@ Value* BodyEmitter::emit(int32_t index, const Values& values, Value* column, Val
   }
   if (inst.op == Opcode::ROW_SIZE) {
     Type* type = register_type(inst.type);
-    return type->isFloatingPointTy() ? b_.CreateSIToFP(row_size_, type) : b_.CreateSExtOrTrunc(row_size_, type);
+    return type->isFloatingPointTy() ? b_.CreateSIToFP(row_.size, type) : b_.CreateSExtOrTrunc(row_.size, type);
   }
   if (inst.op == Opcode::LOAD) {
-    const auto a = static_cast<size_t>(inst.access);
-    return load(kernel_.accesses[a], pointers_[a], varies(index) ? column : nullptr, mask);
+    return load(index, values, varies(index) || kernel_.lanes ? column : nullptr, mask);
+  }
+  if (inst.op == Opcode::SIZE) return row_.sizes[static_cast<size_t>(inst.access)];
+  if (inst.op == Opcode::INDEX) {
+    const auto axis = static_cast<size_t>(inst.access);
+    if (axis == kernel_.vector_axis()) return lane_numbers(column);
+    return axis + 1 == kernel_.rank() ? place_ : row_.index[axis];
   }
   std::vector<Value*> args;
   for (int32_t arg : inst.args) {
-    if (arg >= 0) args.push_back(argument(arg, values, varies(index)));
+    if (arg >= 0) args.push_back(argument(arg, values, varies(index) || kernel_.lanes));
   }
   if (inst.op == Opcode::CAST) return cast(args[0], kernel_.insts[static_cast<size_t>(inst.args[0])].type, inst.type);
   if (inst.op == Opcode::ROUND_TO) return round_to(args[0], static_cast<DType>(inst.access));
@@ -302,6 +311,14 @@ Value* BodyEmitter::combine(Opcode op, Value* a, Value* b) {
 
 Value* BodyEmitter::identity(const Inst& reduction, bool vector) {
   Type* type = widen(register_type(reduction.type), vector);
+  if (type->isIntOrIntVectorTy()) {
+    const unsigned bits = type->getScalarSizeInBits();
+    const llvm::APInt number = reduction.op == Opcode::SUM       ? llvm::APInt::getZero(bits)
+                               : reduction.op == Opcode::PRODUCT ? llvm::APInt(bits, 1)
+                               : reduction.op == Opcode::MINIMUM ? llvm::APInt::getSignedMaxValue(bits)
+                                                                 : llvm::APInt::getSignedMinValue(bits);
+    return llvm::ConstantInt::get(type, number);
+  }
   switch (reduction.op) {
     case Opcode::SUM:
       return llvm::Constant::getNullValue(type);

@@ -33,25 +33,101 @@ Type* BodyEmitter::widen(Type* scalar, bool vector) const {
 Value* BodyEmitter::buffer_pointer(int32_t index, Value* column) {
   // Buffers lie one after another, each a row rounded up to whole vectors.
   Value* lane = b_.getInt64(static_cast<uint64_t>(width_));
-  Value* length = b_.CreateMul(b_.CreateUDiv(b_.CreateAdd(row_size_, b_.CreateSub(lane, b_.getInt64(1))), lane), lane);
+  if (kernel_.lanes) {  // one vector a place
+    Value* first = b_.CreateMul(row_.size, b_.getInt64(static_cast<uint64_t>(buffers_.at(index))));
+    return b_.CreateGEP(b_.getFloatTy(), scratch_, b_.CreateMul(b_.CreateAdd(first, place_), lane));
+  }
+  Value* length = b_.CreateMul(b_.CreateUDiv(b_.CreateAdd(row_.size, b_.CreateSub(lane, b_.getInt64(1))), lane), lane);
   Value* at = b_.CreateAdd(b_.CreateMul(length, b_.getInt64(static_cast<uint64_t>(buffers_.at(index)))), column);
   return b_.CreateGEP(b_.getFloatTy(), scratch_, at);
 }
 
-Value* BodyEmitter::load(const Access& access, Value* pointer, Value* column, Value* mask) {
-  const bool vector = column != nullptr;
-  Type* type = widen(memory_type(access.dtype), vector);
-  const llvm::Align align(dtype_size(access.dtype));
-  Value* at = vector ? b_.CreateGEP(memory_type(access.dtype), pointer, column) : pointer;
-  Value* raw = mask == nullptr ? static_cast<Value*>(b_.CreateAlignedLoad(type, at, align))
-                               : b_.CreateMaskedLoad(type, at, align, mask, llvm::Constant::getNullValue(type));
-  return from_memory(raw, access.dtype);
+// Does a vector of neighbours lie side by side in memory?
+bool BodyEmitter::is_dense(int32_t access) const {
+  return kernel_.accesses[static_cast<size_t>(access)].strides[kernel_.vector_axis()] == Quantity{1, {}};
 }
 
-void BodyEmitter::store(const Access& access, Value* pointer, Value* value, Value* column, Value* mask) {
+Value* BodyEmitter::splat(Value* scalar) {
+  if (scalar->getType()->isVectorTy()) return scalar;
+  return b_.CreateVectorSplat(static_cast<unsigned>(width_), scalar);
+}
+
+// `first` and the numbers after it, one a lane.
+Value* BodyEmitter::lane_numbers(Value* first) {
+  std::vector<uint64_t> lanes(static_cast<size_t>(width_));
+  for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = i;
+  return b_.CreateAdd(splat(first), llvm::ConstantDataVector::get(b_.getContext(), lanes));
+}
+
+Value* BodyEmitter::all_lanes() { return llvm::Constant::getAllOnesValue(widen(b_.getInt1Ty(), true)); }
+
+// One element (column is nullptr) or a vector of them. `mask` says which lanes there are.
+Value* BodyEmitter::load(int32_t index, const Values& values, Value* column, Value* mask) {
+  const Inst& inst = kernel_.insts[static_cast<size_t>(index)];
+  const auto a = static_cast<size_t>(inst.access);
+  const Access& access = kernel_.accesses[a];
+  Type* memory = memory_type(access.dtype);
   const llvm::Align align(dtype_size(access.dtype));
-  Value* at = column != nullptr ? b_.CreateGEP(memory_type(access.dtype), pointer, column) : pointer;
+  Value* pointer = row_.pointers[a];
+  if (kernel_.lanes && access.moves_along_row()) {
+    pointer = b_.CreateGEP(memory, pointer, b_.CreateMul(place_, row_.strides[a]));
+  }
+  Value* places = nullptr;  // of each lane
+  if (inst.args[0] >= 0 && (kernel_.lanes || varies(inst.args[0]))) {
+    places = argument(inst.args[0], values, true);
+  } else if (inst.args[0] >= 0) {
+    pointer = b_.CreateGEP(memory, pointer, argument(inst.args[0], values, false));
+  }
+  Value* guard = inst.args[1] < 0 ? nullptr : argument(inst.args[1], values, column != nullptr);
+  if (column != nullptr && places == nullptr && guard == nullptr && !access.moves(kernel_.vector_axis())) {
+    return splat(from_memory(b_.CreateAlignedLoad(memory, pointer, align), access.dtype));
+  }
+  if (guard != nullptr) mask = mask == nullptr ? guard : b_.CreateAnd(mask, guard);
+  if (column != nullptr) return from_memory(load_vector(inst, pointer, places, column, mask), access.dtype);
+  if (mask == nullptr) return from_memory(b_.CreateAlignedLoad(memory, pointer, align), access.dtype);
+  Type* one = llvm::FixedVectorType::get(memory, 1);
+  Value* guarded =
+      b_.CreateMaskedLoad(one, pointer, align, b_.CreateVectorSplat(1, mask), llvm::Constant::getNullValue(one));
+  return from_memory(b_.CreateExtractElement(guarded, b_.getInt64(0)), access.dtype);
+}
+
+// Side by side where memory is walked densely, gathered otherwise.
+Value* BodyEmitter::load_vector(const Inst& inst, Value* pointer, Value* places, Value* column, Value* mask) {
+  const Access& access = kernel_.accesses[static_cast<size_t>(inst.access)];
+  Type* memory = memory_type(access.dtype);
+  Type* type = widen(memory, true);
+  const llvm::Align align(dtype_size(access.dtype));
+  llvm::Constant* zero = llvm::Constant::getNullValue(type);
+  if (places == nullptr && is_dense(inst.access)) {
+    Value* at = b_.CreateGEP(memory, pointer, column);
+    if (mask == nullptr) return b_.CreateAlignedLoad(type, at, align);
+    return b_.CreateMaskedLoad(type, at, align, mask, zero);
+  }
+  if (places == nullptr) places = llvm::Constant::getNullValue(widen(b_.getInt64Ty(), true));
+  if (access.moves(kernel_.vector_axis())) {
+    Value* stride = splat(row_.vector_strides[static_cast<size_t>(inst.access)]);
+    places = b_.CreateAdd(places, b_.CreateMul(lane_numbers(column), stride));
+  }
+  return b_.CreateMaskedGather(type, b_.CreateGEP(memory, pointer, places), align, mask == nullptr ? all_lanes() : mask,
+                               zero);
+}
+
+void BodyEmitter::store(int32_t index, Value* value, Value* column, Value* mask) {
+  const auto a = static_cast<size_t>(index);
+  const Access& access = kernel_.accesses[a];
+  Type* memory = memory_type(access.dtype);
+  const llvm::Align align(dtype_size(access.dtype));
+  Value* pointer = row_.pointers[a];
   Value* raw = to_memory(value, access.dtype);
+  if (kernel_.lanes && access.moves_along_row()) {
+    pointer = b_.CreateGEP(memory, pointer, b_.CreateMul(place_, row_.strides[a]));
+  }
+  if (column != nullptr && !is_dense(index)) {
+    Value* places = b_.CreateMul(lane_numbers(column), splat(row_.vector_strides[a]));
+    b_.CreateMaskedScatter(raw, b_.CreateGEP(memory, pointer, places), align, mask == nullptr ? all_lanes() : mask);
+    return;
+  }
+  Value* at = column != nullptr ? b_.CreateGEP(memory, pointer, column) : pointer;
   if (mask == nullptr) {
     b_.CreateAlignedStore(raw, at, align);
   } else {

@@ -32,7 +32,8 @@ struct OpView {
 struct Expansion {
   IrBuilder& b;
   const OpView& op;
-  std::vector<IrBuilder::Ref> inputs;  // -1: omitted
+  std::vector<IrBuilder::Ref> inputs;                   // -1: omitted
+  std::function<IrBuilder::Ref()> row_index = nullptr;  // of ops over a row: the place in it, INT64
 
   IrBuilder::Ref in(size_t i = 0) const { return inputs[i]; }
   bool has(size_t i) const { return i < inputs.size() && inputs[i] >= 0; }

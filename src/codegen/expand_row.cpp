@@ -1,5 +1,6 @@
 // Ops over a row as kernel IR: reductions, softmax and the norms. Formulas as in ops/reduce and ops/nn.
 #include <algorithm>
+#include <cmath>
 
 #include "codegen/expand.h"
 
@@ -75,6 +76,34 @@ Ref normalize(Expansion& e, bool centred) {
   return y;
 }
 
+std::vector<int> arg_axes(const OpView& op) { return {normalize_axis(op.attrs->get_int("axis", 0), rank_of(op))}; }
+
+// The first place that holds the extreme. A NaN never beats a number before it: only one in the first place counts.
+Ref arg_extreme(Expansion& e, Opcode extreme) {
+  const Ref nowhere = e.b.constant(0x1p62, DType::INT64);
+  const Ref place = e.row_index();
+  const Ref x = e.in();
+  if (!is_float(e.b.type(x))) {
+    const Ref hit = op2(e, Opcode::EQ, x, e.b.reduce(extreme, x));
+    return e.b.reduce(Opcode::MINIMUM, e.b.select(hit, place, nowhere));
+  }
+  const double least = extreme == Opcode::MAXIMUM ? -INFINITY : INFINITY;
+  const Ref nan = e.b.unary(Opcode::IS_NAN, x);
+  const Ref number = e.b.select(nan, c(e, least), x);
+  const Ref best = op2(e, Opcode::EQ, number, e.b.reduce(extreme, number));
+  const Ref hit = op2(e, Opcode::AND, best, e.b.unary(Opcode::NOT, nan));
+  const Ref first_nan = op2(e, Opcode::AND, nan, op2(e, Opcode::EQ, place, e.b.constant(0, DType::INT64)));
+  return e.b.reduce(Opcode::MINIMUM, e.b.select(op2(e, Opcode::OR, hit, first_nan), place, nowhere));
+}
+
+Refusal refuse_arg(const OpView& op) {
+  if (op.attrs->get_int("select_last_index", 0) != 0) {
+    return {Why::OP_NOT_GENERATED, op.op + " of the last index is not generated", "take the first index"};
+  }
+  if (op.inputs[0].shape[arg_axes(op)[0]] == 0) return {Why::NOTHING_REDUCED, op.op + " of nothing"};
+  return {};
+}
+
 std::vector<int> spatial_axes(const OpView& op) { return dims_from(2, rank_of(op)); }
 
 Refusal refuse_spatial(const OpView& op) {
@@ -111,6 +140,9 @@ void add_row_rules(RuleTable& table) {
                                 refuse_spatial};
   table["GlobalMaxPool"] = {[](Expansion& e) { return e.b.reduce(Opcode::MAXIMUM, e.in()); }, spatial_axes, true,
                             nullptr, refuse_spatial};
+
+  table["ArgMax"] = {[](Expansion& e) { return arg_extreme(e, Opcode::MAXIMUM); }, arg_axes, true, nullptr, refuse_arg};
+  table["ArgMin"] = {[](Expansion& e) { return arg_extreme(e, Opcode::MINIMUM); }, arg_axes, true, nullptr, refuse_arg};
 
   table["Softmax"] = {[](Expansion& e) { return softmax(e, false); }, softmax_axes, false, nullptr, need_float};
   table["LogSoftmax"] = {[](Expansion& e) { return softmax(e, true); }, softmax_axes, false, nullptr, need_float};

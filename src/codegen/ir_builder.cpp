@@ -53,8 +53,23 @@ IrBuilder::Ref IrBuilder::constant(double value, DType type) {
 
 IrBuilder::Ref IrBuilder::row_size(DType type) { return add({Opcode::ROW_SIZE, type}); }
 
-IrBuilder::Ref IrBuilder::load(Access access) {
-  Inst inst{Opcode::LOAD, compute_type(access.dtype)};
+IrBuilder::Ref IrBuilder::size(const Quantity& q) {
+  if (q.is_const()) return constant(static_cast<double>(q.factor), DType::INT64);
+  const auto found = std::find(kernel.sizes.begin(), kernel.sizes.end(), q);
+  Inst inst{Opcode::SIZE, DType::INT64};
+  inst.access = static_cast<int32_t>(found - kernel.sizes.begin());
+  if (found == kernel.sizes.end()) kernel.sizes.push_back(q);
+  return add(inst);
+}
+
+IrBuilder::Ref IrBuilder::index(int axis) {
+  Inst inst{Opcode::INDEX, DType::INT64};
+  inst.access = axis;
+  return add(inst);
+}
+
+IrBuilder::Ref IrBuilder::load(Access access, Ref where, Ref guard) {
+  Inst inst{Opcode::LOAD, compute_type(access.dtype), {where, guard, -1}};
   check_internal(inst.type != DType::UNDEFINED, "codegen: a load of a type that it does not take");
   inst.access = access_index(std::move(access));
   return add(inst);

@@ -12,8 +12,12 @@ class IrBuilder {
   Ref constant(double value, DType type = DType::FLOAT32);
   // The number of elements of the row as a value of `type`.
   Ref row_size(DType type = DType::FLOAT32);
-  // A load, with its element type as the type that it computes in.
-  Ref load(Access access);
+  // A size, and the coordinate along an axis, as INT64.
+  Ref size(const Quantity& q);
+  Ref index(int axis);
+  // A load, with its element type as the type that it computes in. `where` is an INT64 number of elements to add to the
+  // place, `guard` a BOOL: where it is false the load is not made and gives 0. Either may be -1.
+  Ref load(Access access, Ref where = -1, Ref guard = -1);
   Ref cast(Ref x, DType type);
   // Rounds through `dtype`, a float type narrower than x's.
   Ref round_to(Ref x, DType dtype);

@@ -3,9 +3,10 @@
 // A kernel walks a box of axes. Every axis but the last is parallel; the last one is the "row". Without
 // reductions the row is parallel too. Scalar instructions in SSA form say what happens at one point of the
 // box: an instruction is per element, or per row when it depends on reductions over the row, constants and
-// loads that do not move along the row. Loads and stores go through affine index maps: an offset of zero plus a
-// stride for each axis. Extents and strides are products of the operands' dims, known at launch, so that one
-// kernel serves every shape. Emitters (emit_llvm, emit_cuda) turn a kernel into code.
+// loads that do not move along the row. Loads and stores go through index maps: an offset plus a stride for each axis,
+// plus, for a load, an index that an instruction computes; a load may have a condition under which it is not made.
+// Extents, strides and offsets are products of the operands' dims, known at launch, so that one kernel serves every
+// shape. Emitters (emit_llvm, emit_cuda) turn a kernel into code.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,9 @@ namespace deepjit {
 enum class Opcode : uint8_t {
   CONST,     // number
   ROW_SIZE,  // elements of the row, as a float
-  LOAD,      // access
+  SIZE,      // sizes[access], INT64
+  INDEX,     // the coordinate along axis `access`, INT64
+  LOAD,      // access; args: an INT64 number of elements to add to the place or -1, a BOOL condition or -1: 0 when false
   CAST,      // to `type`: float to integer truncates, to bool tests for nonzero
   ROUND_TO,  // through a narrower float type (`access` holds its DType) and back
   // unary
@@ -46,15 +49,17 @@ struct Inst {
 
 bool is_reduction(Opcode op);
 bool is_transcendental(Opcode op);  // the elementary functions: exp, log, erf, tanh, sigmoid
-int arity(Opcode op);
 std::string_view opcode_name(Opcode op);
 
-// How an operand is walked: its element type in memory and a stride in elements for each axis.
+// How an operand is walked: its element type in memory, where it starts (a sum, in elements) and a stride in elements
+// for each axis.
 struct Access {
   int32_t operand = -1;
   DType dtype = DType::FLOAT32;
   std::vector<Quantity> strides;
+  std::vector<Quantity> offset = {};
 
+  void add_offset(const Quantity& q);
   bool operator==(const Access&) const = default;
   bool moves(size_t axis) const { return !(strides[axis] == Quantity{0, {}}); }
   bool moves_along_row() const { return moves(strides.size() - 1); }
@@ -70,10 +75,18 @@ struct KernelIr {
   std::vector<Inst> insts;
   std::vector<Access> accesses;
   std::vector<Store> stores;
-  int32_t inputs = 0;  // operands below this are inputs
+  std::vector<Quantity> sizes;  // that instructions compute with
+  int32_t inputs = 0;           // operands below this are inputs
   bool reduces = false;
+  bool lanes = false;  // better walked in vectors along the axis before the row, each lane with a row of its own
 
   size_t rank() const { return extents.size(); }
+  // The axis that vectors go along.
+  size_t vector_axis() const { return rank() - (lanes ? 2 : 1); }
+  // Merges neighbouring axes that every operand walks as one and no instruction tells apart; of the first `parallel`
+  // axes none is merged with a reduced one. Returns how many parallel axes are left. There is at least one axis
+  // afterwards.
+  size_t collapse(size_t parallel);
   // Does the instruction vary along the row?
   std::vector<bool> per_element() const;
   // The pass over the row that computes each instruction: one more than the latest reduction it reads.

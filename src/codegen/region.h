@@ -1,9 +1,11 @@
 // From a region of ops to one kernel: which dims walk together, and the instructions of all ops.
 //
-// Every dim of every value in the region is a variable; each op says which of them are the same axis (union-find).
-// The resulting classes are the axes of the kernel's box, the reduced ones last. Two dims are taken for equal
-// only when their symbolic expressions are, so the kernel holds for every shape. Where a region cannot be one
-// kernel, `refusal` says why.
+// The dims of the largest output are the axes of the kernel's box; reductions go along some of them or add their own,
+// which come last. From the outputs backwards, each value is computed at the coordinates where it is wanted: views only
+// change coordinates, and what comes from outside is a load through the map that results. A Reshape may cut an axis in
+// two; neighbours that all operands walk as one are merged again at the end. Two dims are taken for equal only when
+// their symbolic expressions are, so the kernel holds for every shape. Where a region cannot be one kernel, `refusal`
+// says why.
 #pragma once
 
 #include <optional>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "codegen/expand.h"
+#include "codegen/region_views.h"
 
 namespace deepjit {
 
@@ -34,10 +37,6 @@ struct RegionKernel {
 };
 
 RegionKernel build_kernel(const Region& region);
-
-// True for ops that a region absorbs as index maps: Transpose, Squeeze, Unsqueeze, Reshape and Flatten that only add or
-// drop dims of size 1, Expand.
-bool is_view_op(const std::string& op);
 
 // Why the op cannot stand in any region; empty when it can.
 Refusal why_not_fusable(const OpView& op);

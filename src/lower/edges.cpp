@@ -79,6 +79,8 @@ Dim bytes_of(const TensorType& type, bool with_write) {
   }
 }
 
-bool is_alias(const std::string& op) { return is_view_op(op) && op != "Transpose" && op != "Expand"; }
+bool is_alias(const std::string& op) {
+  return op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze";
+}
 
 }  // namespace deepjit

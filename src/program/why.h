@@ -44,8 +44,12 @@ namespace deepjit {
     "give both dims the same name at export, or make them static")                                                    \
   X(RANK_ABOVE_RESULT, "rank-above-result", "an operand has more dims than the result", "squeeze the operand first")  \
   X(REDUCTIONS_DIFFER, "reductions-differ", "two reductions go over different axes", "reduce over the same axes")     \
-  X(REDUCTION_NOT_LAST, "reduction-not-last", "a reduction does not go over the last axes",                           \
-    "move the reduced axes to the end, by a Transpose at the start of the chain")                                     \
+  X(ROW_CUT, "row-cut", "rows that are reduced are read only in part, or in another order",                           \
+    "cut or pad the rows before the reduction, or store its result")                                                  \
+  X(RECOMPUTED, "recomputed", "a value would be computed again at several places of the kernel",                      \
+    "nothing needs doing: storing the value costs less")                                                              \
+  X(VIEW_NOT_CONSTANT, "view-not-constant", "what a Slice, Pad or Gather takes is only known at run time",            \
+    "give its begins, widths or indices as constants")                                                                \
   X(AXIS_TWICE, "axis-twice", "one axis would be walked by two dims of a value",                                      \
     "keep the Transpose or Unsqueeze out of the chain")                                                               \
   X(NO_COMMON_BOX, "no-common-box", "no value has all the dims of the others",                                        \
@@ -55,9 +59,7 @@ namespace deepjit {
   X(SIZE_UNTOLD, "size-untold", "no operand tells the size of a dim", "make the dim static")                          \
   X(ROW_NOT_DENSE, "row-not-dense", "the reduced axes do not lie together in memory",                                 \
     "move the Transpose before the reduction's producer")                                                             \
-  X(ACROSS_MEMORY, "across-memory", "an operand is walked across its memory order",                                   \
-    "move the Transpose to the start or the end of the chain")                                                        \
-  X(DIMS_REGROUPED, "dims-regrouped", "a view merges or splits dims",                                                 \
+  X(DIMS_REGROUPED, "dims-regrouped", "a view merges or splits dims in a way that is no walk along them",             \
     "move the Reshape to the start or the end of the chain")                                                          \
   X(STEP_BETWEEN, "step-between", "another step must run in the middle of the kernel",                                \
     "move the other step before or behind the chain")                                                                 \

@@ -18,8 +18,12 @@ class CompiledKernel {
     llvm_cpu::LaunchData data;
     data.entry = code.entry;
     data.row_buffers = code.row_buffers;
-    data.reduces = ir.reduces;
+    data.reduces = ir.reduces && !ir.lanes;
     data.extents = ir.extents;
+    if (ir.lanes) {
+      data.row = data.extents.back();
+      data.extents.pop_back();
+    }
     data.params = code.params;
     data.cost = 50;
     tactic_.packed.push_back(

@@ -68,9 +68,12 @@ class LlvmKernel final : public Kernel {
     for (const Quantity& q : data.params) params_.push_back(value_of(q, shape));
     columns_ = value_of(data.extents.back(), shape);
     for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows_ = checked_mul(rows_, value_of(data.extents[i], shape));
-    scratch_ = static_cast<size_t>(data.row_buffers * ((columns_ + kVector - 1) / kVector * kVector)) * sizeof(float);
-    const double work =
-        static_cast<double>(rows_) * static_cast<double>(columns_) * static_cast<double>(data.cost) / kVector;
+    const int64_t places = value_of(data.row, shape);
+    const bool lanes = !(data.row == Quantity{});
+    const int64_t row = lanes ? checked_mul(places, kVector) : (columns_ + kVector - 1) / kVector * kVector;
+    scratch_ = static_cast<size_t>(checked_mul(data.row_buffers, row)) * sizeof(float);
+    const double work = static_cast<double>(rows_) * static_cast<double>(columns_) * static_cast<double>(places) *
+                        static_cast<double>(data.cost) / kVector;
     const auto useful = static_cast<int64_t>(work / (kParallelWork / 2.0));
     threads_ = static_cast<int>(std::clamp<int64_t>(useful, 1, shape.threads));
     if (threads_ > 1) split(data.reduces);

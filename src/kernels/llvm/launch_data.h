@@ -7,14 +7,15 @@
 namespace deepjit::llvm_cpu {
 
 constexpr const char* kCodeFormat = "x86-64 code";
-constexpr const char* kLaunchFormat = "launch data 1";
+constexpr const char* kLaunchFormat = "launch data 2";
 
 struct LaunchData {
-  int64_t entry = 0;        // offset of the function in the code
-  int64_t row_buffers = 0;  // float rows of scratch memory
-  bool reduces = false;     // a row is never split
-  int64_t cost = 1;         // of one element, in rough instructions
-  std::vector<Quantity> extents;
+  int64_t entry = 0;              // offset of the function in the code
+  int64_t row_buffers = 0;        // float rows of scratch memory
+  bool reduces = false;           // a row is never split
+  int64_t cost = 1;               // of one element, in rough instructions
+  std::vector<Quantity> extents;  // rows, then columns
+  Quantity row;                   // places that each column goes through by itself; 1 when the columns are the row
   std::vector<Quantity> params;
 };
 

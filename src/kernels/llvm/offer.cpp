@@ -42,9 +42,13 @@ const Compiled& compile(const KernelIr& kernel) {
   LaunchData data;
   data.entry = code.entry;
   data.row_buffers = code.row_buffers;
-  data.reduces = kernel.reduces;
+  data.reduces = kernel.reduces && !kernel.lanes;
   data.cost = cost_of(kernel);
   data.extents = kernel.extents;
+  if (kernel.lanes) {
+    data.row = data.extents.back();
+    data.extents.pop_back();
+  }
   data.params = code.params;
   out.launch = write_launch_data(data);
   const std::lock_guard<std::mutex> lock(mutex);

@@ -1,0 +1,251 @@
+#include "codegen/region_views.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace deepjit {
+
+namespace {
+
+constexpr std::array kReshapes = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+
+bool is_reshape(const std::string& op) { return std::count(kReshapes.begin(), kReshapes.end(), op) != 0; }
+
+// One range of dims of the input that holds the same elements as one range of the result's.
+Coords regroup(const OpView& op, const std::vector<Dim>& in, const std::vector<Dim>& out, const Coords& coords,
+               const std::vector<Dim>& extents) {
+  if (in.size() == 1 && out.size() == 1) return coords;
+  Coord flat;
+  Dim step = 1;
+  for (size_t d = out.size(); d-- > 0;) {
+    if (!coords[d].is_affine()) throw Refusal{Why::DIMS_REGROUPED, op.op + " of a value whose place is computed"};
+    flat = flat + scaled(coords[d], step);
+    step = step * out[d];
+  }
+  Coords result(in.size());
+  for (size_t d = in.size(); d-- > 0;) {
+    if (d == 0) {
+      result[0] = flat;
+      break;
+    }
+    const auto parts = divide(flat, in[d], extents);
+    if (!parts)
+      throw Refusal{Why::DIMS_REGROUPED, op.op + " merges or splits dims in a way that is no walk along them: " +
+                                             op.inputs[0].shape.to_string() + " to " + op.outputs[0].shape.to_string()};
+    if (parts->cut) throw *parts->cut;
+    result[d] = parts->rest;
+    flat = parts->quotient;
+  }
+  return result;
+}
+
+Coords reshape_input(const OpView& op, const Coords& result, const std::vector<Dim>& extents) {
+  const std::vector<Dim>& in = op.inputs[0].shape.dims();
+  const std::vector<Dim>& out = op.outputs[0].shape.dims();
+  Coords coords(in.size());
+  size_t i = 0;
+  size_t o = 0;
+  auto skip_ones = [](const std::vector<Dim>& dims, size_t& at) {
+    while (at < dims.size() && dims[at] == 1) ++at;
+  };
+  while (true) {
+    skip_ones(in, i);
+    skip_ones(out, o);
+    if (i == in.size() && o == out.size()) return coords;
+    if (i == in.size() || o == out.size()) break;
+    // The shortest ranges from here with equal products.
+    size_t i_end = i + 1;
+    size_t o_end = o + 1;
+    Dim of_in = in[i];
+    Dim of_out = out[o];
+    while (!(of_in == of_out)) {
+      const bool take_in = Dim::exact_div(of_out, of_in).has_value() || o_end == out.size();
+      if (take_in && i_end < in.size()) {
+        of_in = of_in * in[i_end++];
+      } else if (o_end < out.size()) {
+        of_out = of_out * out[o_end++];
+      } else {
+        throw Refusal{Why::DIMS_REGROUPED, op.op + ": cannot tell how " + op.inputs[0].shape.to_string() + " becomes " +
+                                               op.outputs[0].shape.to_string()};
+      }
+    }
+    const auto at = [](size_t k) { return static_cast<std::ptrdiff_t>(k); };
+    const Coords part =
+        regroup(op, {in.begin() + at(i), in.begin() + at(i_end)}, {out.begin() + at(o), out.begin() + at(o_end)},
+                {result.begin() + at(o), result.begin() + at(o_end)}, extents);
+    std::copy(part.begin(), part.end(), coords.begin() + at(i));
+    i = i_end;
+    o = o_end;
+  }
+  throw Refusal{Why::DIMS_REGROUPED, op.op + ": cannot tell how " + op.inputs[0].shape.to_string() + " becomes " +
+                                         op.outputs[0].shape.to_string()};
+}
+
+Coords transpose_input(const OpView& op, const Coords& result) {
+  const std::vector<int64_t> perm = op.attrs->get_ints("perm");
+  Coords coords(result.size());
+  for (size_t d = 0; d < result.size(); ++d) {
+    coords[perm.empty() ? result.size() - 1 - d : static_cast<size_t>(perm[d])] = result[d];
+  }
+  return coords;
+}
+
+Coords expand_input(const OpView& op, const Coords& result) {
+  const Shape& in = op.inputs[0].shape;
+  const Shape& out = op.outputs[0].shape;
+  const int first = out.rank() - in.rank();
+  Coords coords(static_cast<size_t>(in.rank()));
+  for (int d = 0; d < in.rank(); ++d) {
+    if (in[d] == 1) continue;
+    if (!(in[d] == out[first + d])) {
+      throw Refusal{Why::DIMS_NOT_EQUAL,
+                    "Expand: cannot tell that " + in[d].to_string() + " equals " + out[first + d].to_string(),
+                    "",
+                    {in[d], out[first + d]}};
+    }
+    coords[static_cast<size_t>(d)] = result[static_cast<size_t>(first) + static_cast<size_t>(d)];
+  }
+  return coords;
+}
+
+// A begin or axis list of a Slice or Pad, by its place among the operands.
+std::vector<int64_t> numbers(const OpView& op, size_t input) { return op.constants[input]->to_i64(); }
+
+std::vector<int> axes_given(const OpView& op, size_t input, size_t count) {
+  std::vector<int> axes;
+  if (op.has(input)) {
+    for (int64_t axis : numbers(op, input)) axes.push_back(normalize_axis(axis, op.inputs[0].shape.rank()));
+  } else {
+    for (size_t k = 0; k < count; ++k) axes.push_back(static_cast<int>(k));
+  }
+  return axes;
+}
+
+constexpr int64_t kFar = int64_t{1} << 31;  // begins beyond this stand for "from the very end"
+
+// The first index that a Slice reads, when no clamping depends on the size.
+Dim slice_start(const OpView& op, const Dim& size, int64_t start, int64_t step) {
+  if (size.is_const()) {
+    const int64_t n = size.value();
+    if (start < 0) start = start < -n ? -1 : start + n;
+    return step > 0 ? std::clamp<int64_t>(start, 0, n) : std::clamp<int64_t>(start, -1, n - 1);
+  }
+  if (step > 0 && start >= 0) return start;  // past the end there is nothing to read
+  if (step > 0 && start <= -kFar) return 0;
+  if (step < 0 && start >= kFar) return size - 1;
+  const Dim first = size + start;
+  const auto least = first.lower_bound();
+  if (start < 0 && least && *least >= 0) return first;
+  if (step < 0 && start == -1) return first;  // of an empty dim there is nothing to read
+  throw Refusal{Why::VIEW_NOT_CONSTANT,
+                op.op + ": where it begins depends on " + size.to_string(),
+                "make the dim static, or count from the front",
+                {size}};
+}
+
+// The offset of start + i * step as parts that are products.
+Coord sliced(const Coord& c, const Dim& size, const Dim& start, int64_t step) {
+  if (step != 1 && !c.is_affine())
+    throw Refusal{Why::DIMS_REGROUPED, "Slice with steps of a value whose place is computed"};
+  const Coord walk = step == 1 ? c : scaled(c, step);
+  if (size.is_const() || start.is_const()) return shifted(walk, start);
+  return shifted(shifted(walk, size), start - size);
+}
+
+Coords slice_input(const OpView& op, const Coords& result) {
+  Coords coords = result;
+  const std::vector<int64_t> starts = numbers(op, 1);
+  const std::vector<int> axes = axes_given(op, 3, starts.size());
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const Dim& size = op.inputs[0].shape[axes[k]];
+    const int64_t step = op.has(4) ? numbers(op, 4)[k] : 1;
+    Coord& c = coords[static_cast<size_t>(axes[k])];
+    c = sliced(c, size, slice_start(op, size, starts[k], step), step);
+  }
+  return coords;
+}
+
+Refusal need_constants(const OpView& op, const std::vector<size_t>& inputs) {
+  for (size_t i : inputs) {
+    if (op.has(i) && op.constants[i] == nullptr) {
+      return {Why::VIEW_NOT_CONSTANT, "an operand that says what " + op.op + " takes is not constant"};
+    }
+  }
+  return {};
+}
+
+Refusal why_not_gather(const OpView& op) {
+  if (Refusal why = need_constants(op, {1}); !why.empty()) return why;
+  const int axis = normalize_axis(op.attrs->get_int("axis", 0), op.inputs[0].shape.rank());
+  const Dim& size = op.inputs[0].shape[axis];
+  if (!size.is_const()) {
+    return {Why::VIEW_NOT_CONSTANT,
+            "Gather along " + size.to_string() + ", which indices cannot be checked against",
+            "make the dim static",
+            {size}};
+  }
+  for (int64_t index : op.constants[1]->to_i64()) {
+    if (index < 0 || index >= size.value()) {
+      return {Why::VIEW_NOT_CONSTANT, "Gather by indices from the end", "give the indices from the front"};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_view_op(const std::string& op) {
+  return is_reshape(op) || op == "Transpose" || op == "Expand" || op == "Slice" || op == "Pad" || op == "Concat" ||
+         op == "Gather";
+}
+
+Refusal why_not_view(const OpView& op) {
+  for (size_t i = 0; i < (op.op == "Concat" ? op.inputs.size() : 1); ++i) {
+    if (!op.has(i)) return {Why::OP_NOT_GENERATED, op.op + " without an operand is not generated"};
+    if (compute_type(op.inputs[i].dtype) == DType::UNDEFINED) return refuse_type(op, " of ", op.inputs[i].dtype);
+    if (!op.inputs[i].shape.ranked() || !op.outputs[0].shape.ranked()) {
+      return {Why::UNKNOWN_RANK, "the rank of an operand of " + op.op + " is not known"};
+    }
+  }
+  if (op.op == "Slice") return need_constants(op, {1, 2, 3, 4});
+  if (op.op == "Pad") {
+    const std::string mode = op.attrs->get_string("mode", "constant");
+    if (mode != "constant") return {Why::OP_NOT_GENERATED, "Pad by " + mode + " is not generated"};
+    return need_constants(op, {1, 2, 3});
+  }
+  return op.op == "Gather" ? why_not_gather(op) : Refusal{};
+}
+
+Coords view_input(const OpView& op, const Coords& result, const std::vector<Dim>& extents) {
+  if (op.op == "Transpose") return transpose_input(op, result);
+  if (op.op == "Expand") return expand_input(op, result);
+  if (op.op == "Slice") return slice_input(op, result);
+  return reshape_input(op, result, extents);
+}
+
+int concat_axis(const OpView& op) { return normalize_axis(op.attrs->get_int("axis", 0), op.inputs[0].shape.rank()); }
+
+std::vector<Dim> concat_starts(const OpView& op) {
+  std::vector<Dim> starts;
+  Dim at = 0;
+  for (const TensorType& part : op.inputs) {
+    starts.push_back(at);
+    at = at + part.shape[concat_axis(op)];
+  }
+  return starts;
+}
+
+PadWidths pad_widths(const OpView& op) {
+  const auto rank = static_cast<size_t>(op.inputs[0].shape.rank());
+  const std::vector<int64_t> pads = numbers(op, 1);
+  PadWidths widths{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
+  const std::vector<int> axes = axes_given(op, 3, pads.size() / 2);
+  for (size_t k = 0; k < axes.size(); ++k) {
+    widths.before[static_cast<size_t>(axes[k])] = pads[k];
+    widths.after[static_cast<size_t>(axes[k])] = pads[axes.size() + k];
+  }
+  return widths;
+}
+
+}  // namespace deepjit
