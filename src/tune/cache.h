@@ -1,13 +1,11 @@
-// The tuning cache: one file a record, content-addressed by the step's fingerprint.
-//
-// A record holds the choice, the full fingerprint text and a SHA-256 over both. It is written by temporary
-// file, fsync and rename, so two processes at once or a kill at any point leave a whole record or none. A
-// record that does not check is moved to quarantine/ and counts as a miss.
+// The tuning cache: one record a choice, by the step's fingerprint, in a folder that processes share
+// (base/record_store.h). A record holds the choice and the full fingerprint text.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "base/record_store.h"
 #include "tune/tuner.h"
 
 namespace deepjit {
@@ -15,15 +13,15 @@ namespace deepjit {
 class TuningCache {
  public:
   // An empty folder name makes a cache that holds nothing.
-  explicit TuningCache(std::string folder) : folder_(std::move(folder)) {}
+  explicit TuningCache(std::string folder) : records_(std::move(folder)) {}
 
   std::optional<Choice> find(const std::string& fingerprint) const;
   // Failing to write is no error: the cache only saves time.
   void store(const Choice& choice, const std::string& fingerprint_text) const;
 
  private:
-  std::string path_of(const std::string& fingerprint) const;
-  std::string folder_;
+  static constexpr const char* kKind = "tune";
+  RecordStore records_;
 };
 
 }  // namespace deepjit

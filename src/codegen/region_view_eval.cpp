@@ -1,0 +1,77 @@
+// RegionBuilder's views: values at the coordinates that a view maps to, and conditions where it has parts.
+#include "codegen/region_builder.h"
+
+namespace deepjit {
+
+RegionBuilder::Ref RegionBuilder::eval_view(const RegionOp& op, const Coords& coords, Ref guard) {
+  if (op.view.op == "Concat") return eval_concat(op, coords, guard);
+  if (op.view.op == "Pad") return eval_pad(op, coords, guard);
+  if (op.view.op == "Gather") return eval_gather(op, coords, guard);
+  return eval(op.inputs[0], view_input(op.view, coords, extents_), guard);
+}
+
+RegionBuilder::Ref RegionBuilder::eval_concat(const RegionOp& op, const Coords& coords, Ref guard) {
+  const auto axis = static_cast<size_t>(concat_axis(op.view));
+  std::vector<std::pair<Ref, Ref>> parts;  // value, and the condition that the coordinate lies before its end
+  Coord local = coords[axis];
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const Dim& length = shape(op.inputs[i])[static_cast<int>(axis)];
+    Coords own = coords;
+    own[axis] = length == 1 ? Coord{} : local;
+    Ref inside = guard;
+    const Ref at = index(local);
+    const bool last = i + 1 == op.inputs.size();
+    const Ref before_end = last ? -1 : less(at, size(length));
+    if (i > 0) inside = both(inside, at_least_zero(at));
+    if (!last) inside = both(inside, before_end);
+    parts.emplace_back(eval(op.inputs[i], own, inside), before_end);
+    local = shifted(local, Dim(0) - length);
+  }
+  Ref result = parts.back().first;
+  for (size_t i = parts.size() - 1; i-- > 0;) result = builder_.select(parts[i].second, parts[i].first, result);
+  return result;
+}
+
+RegionBuilder::Ref RegionBuilder::eval_pad(const RegionOp& op, const Coords& coords, Ref guard) {
+  const PadWidths widths = pad_widths(op.view);
+  Coords own = coords;
+  Ref inside = -1;
+  for (size_t d = 0; d < coords.size(); ++d) {
+    own[d] = shifted(coords[d], -widths.before[d]);
+    const Ref at = widths.before[d] > 0 || widths.after[d] > 0 ? index(own[d]) : -1;
+    if (widths.before[d] > 0) inside = both(inside, at_least_zero(at));
+    if (widths.after[d] > 0) inside = both(inside, less(at, size(shape(op.inputs[0])[static_cast<int>(d)])));
+    if (shape(op.inputs[0])[static_cast<int>(d)] == 1) own[d] = {};
+  }
+  const DType computed = compute_type(type(op.output).dtype);
+  const bool given = op.inputs.size() > 2 && op.inputs[2] >= 0;
+  const Ref value = given ? builder_.cast(eval(op.inputs[2], {}, -1), computed) : builder_.constant(0, computed);
+  if (inside < 0) return eval(op.inputs[0], own, guard);
+  return builder_.select(inside, eval(op.inputs[0], own, both(guard, inside)), value);
+}
+
+RegionBuilder::Ref RegionBuilder::eval_gather(const RegionOp& op, const Coords& coords, Ref guard) {
+  const Shape& indices = shape(op.inputs[1]);
+  const auto axis = static_cast<size_t>(normalize_axis(op.view.attrs->get_int("axis", 0), shape(op.inputs[0]).rank()));
+  const auto rank = static_cast<size_t>(indices.rank());
+  const auto at = [](size_t k) { return static_cast<std::ptrdiff_t>(k); };
+  const Coords where(coords.begin() + at(axis), coords.begin() + at(axis + rank));
+  Coords own(coords.begin(), coords.begin() + at(axis));
+  own.push_back({{}, {}, builder_.cast(eval(op.inputs[1], where, guard), DType::INT64)});
+  own.insert(own.end(), coords.begin() + at(axis + rank), coords.end());
+  if (shape(op.inputs[0])[static_cast<int>(axis)] == 1) own[axis] = {};
+  return eval(op.inputs[0], own, guard);
+}
+
+RegionBuilder::Ref RegionBuilder::index(const Coord& c) {
+  Ref sum = c.index;
+  auto add = [&](Ref x) { sum = sum < 0 ? x : builder_.binary(Opcode::ADD, sum, x); };
+  for (const Coord::Term& t : c.terms) {
+    const Ref walk = builder_.index(t.axis);
+    add(t.coef == 1 ? walk : builder_.binary(Opcode::MUL, walk, size(t.coef)));
+  }
+  for (const Dim& part : c.offset) add(size(part));
+  return sum < 0 ? builder_.constant(0, DType::INT64) : sum;
+}
+
+}  // namespace deepjit
