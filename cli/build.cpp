@@ -57,6 +57,9 @@ Json BuildVerb::summary(const BuildResult& result, const std::string& path, size
           {"measured", r.tuning.measured},
           {"reused", r.tuning.reused},
           {"out_of_budget", r.tuning.out_of_budget},
+          {"kernels_compiled", r.tuning.kernels_compiled},
+          {"kernels_loaded", r.tuning.kernels_loaded},
+          {"compile_s", r.tuning.compile_s},
           {"arena_bytes", r.arena_bytes},
           {"arena_lower_bound", r.arena_lower_bound},
           {"stages_s", stages},
@@ -71,6 +74,8 @@ void BuildVerb::print_summary(const BuildResult& result, const std::string& path
   fmt::print("steps    {} ({})\n", program.steps.size(), counts_text(steps_by_provider(program)));
   fmt::print("tuning   {} measured, {} reused, {} out of budget\n", r.tuning.measured, r.tuning.reused,
              r.tuning.out_of_budget);
+  fmt::print("kernels  {} compiled in {:.2f} s, {} from the cache\n", r.tuning.kernels_compiled, r.tuning.compile_s,
+             r.tuning.kernels_loaded);
   fmt::print("arena    {}, lower bound {}\n", bytes_text(static_cast<double>(r.arena_bytes)),
              bytes_text(static_cast<double>(r.arena_lower_bound)));
   std::string stages;

@@ -146,6 +146,9 @@ nb::dict report_of(const Engine& engine) {
   tuning["measured"] = report.steps_measured;
   tuning["reused"] = report.steps_reused;
   tuning["out_of_budget"] = report.steps_out_of_budget;
+  tuning["kernels_compiled"] = report.kernels_compiled;
+  tuning["kernels_loaded"] = report.kernels_loaded;
+  tuning["compile_seconds"] = report.compile_seconds;
   nb::dict result;
   result["seconds"] = report.seconds;
   result["stages"] = stages;

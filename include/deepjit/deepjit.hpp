@@ -168,6 +168,9 @@ struct BuildReport {
   size_t steps_measured = 0;              // distinct steps that were timed
   size_t steps_reused = 0;                // taken from the lockfile or the cache
   size_t steps_out_of_budget = 0;         // left at the reference because time was up
+  int kernels_compiled = 0;               // generated kernels that were compiled for this build
+  int kernels_loaded = 0;                 // ... that the tuning cache had
+  double compile_seconds = 0;             // spent compiling them, over all threads
   size_t arena_bytes = 0;                 // intermediate values at the largest shapes
   size_t arena_lower_bound = 0;           // what no arena could go below
   std::vector<std::string> warnings;

@@ -108,6 +108,9 @@ BuildReport to_public(const internal::BuildReport& report) {
   out.steps_measured = report.tuning.measured;
   out.steps_reused = report.tuning.reused;
   out.steps_out_of_budget = report.tuning.out_of_budget;
+  out.kernels_compiled = report.tuning.kernels_compiled;
+  out.kernels_loaded = report.tuning.kernels_loaded;
+  out.compile_seconds = report.tuning.compile_s;
   out.arena_bytes = report.arena_bytes;
   out.arena_lower_bound = report.arena_lower_bound;
   out.warnings = report.warnings;

@@ -36,7 +36,17 @@ BodyEmitter::BodyEmitter(const KernelIr& kernel, llvm::IRBuilder<>& builder, Val
   for (size_t i = 0; i < kernel.insts.size(); ++i) {
     if (!is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
   }
+  for (const Store& s : kernel.stores) {
+    if (kernel.accesses[static_cast<size_t>(s.access)].moves_along_row())
+      stages_ = std::max(stages_, store_stage(s) + 1);
+  }
   plan_buffers();
+}
+
+// The pass that stores along the row: a reduction's own pass is over before its result can be stored.
+int BodyEmitter::store_stage(const Store& s) const {
+  const auto value = static_cast<size_t>(s.value);
+  return stage_[value] + (is_reduction(kernel_.insts[value].op) ? 1 : 0);
 }
 
 // A float value that a later pass reads and that is costly to compute again is kept.
@@ -108,7 +118,7 @@ std::vector<int32_t> BodyEmitter::needed_in(int stage) const {
     if (is_reduction(inst.op) && stage_[i] == stage) want(inst.args[0]);
   }
   for (const Store& s : kernel_.stores) {
-    if (stage_[static_cast<size_t>(s.value)] == stage) want(s.value);
+    if (store_stage(s) == stage) want(s.value);
   }
   for (const auto& [index, slot] : buffers_) {
     if (stage_[static_cast<size_t>(index)] == stage) want(index);
@@ -134,8 +144,7 @@ std::vector<int32_t> BodyEmitter::reductions_in(int stage) const {
 
 bool BodyEmitter::stores_in(int stage) const {
   return std::any_of(kernel_.stores.begin(), kernel_.stores.end(), [&](const Store& s) {
-    return kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row() &&
-           stage_[static_cast<size_t>(s.value)] == stage;
+    return kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row() && store_stage(s) == stage;
   });
 }
 
@@ -242,7 +251,7 @@ std::vector<BodyEmitter::Values> BodyEmitter::emit_columns(const std::vector<int
   }
   for (const Store& s : kernel_.stores) {
     const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
-    if (!access.moves_along_row() || stage_[static_cast<size_t>(s.value)] != stage) continue;
+    if (!access.moves_along_row() || store_stage(s) != stage) continue;
     for (size_t copy = 0; copy < columns.size(); ++copy) {
       store(s.access, argument(s.value, values[copy], true), columns[copy], mask);
     }
@@ -284,7 +293,7 @@ Value* BodyEmitter::emit(int32_t index, const Values& values, Value* column, Val
   if (inst.op == Opcode::INDEX) {
     const auto axis = static_cast<size_t>(inst.access);
     if (axis == kernel_.vector_axis()) return lane_numbers(column);
-    return axis + 1 == kernel_.rank() ? place_ : row_.index[axis];
+    return axis + 1 == kernel_.rank() ? splat(place_) : row_.index[axis];
   }
   std::vector<Value*> args;
   for (int32_t arg : inst.args) {

@@ -51,6 +51,7 @@ class BodyEmitter {
   void emit_lane_stage(int stage, llvm::Value* lane, llvm::Value* mask);
   std::vector<int32_t> reductions_in(int stage) const;
   bool stores_in(int stage) const;
+  int store_stage(const Store& s) const;
   // Some vectors of columns, instruction by instruction side by side: their chains of latencies overlap. `mask` is null
   // for full vectors. Returns the values of all instructions, per vector.
   std::vector<Values> emit_columns(const std::vector<int32_t>& order, int stage,

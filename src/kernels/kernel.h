@@ -15,6 +15,8 @@
 
 namespace deepjit {
 
+class KernelCache;
+
 namespace device {
 class Device;
 class Stream;
@@ -33,6 +35,7 @@ struct StepShape {
   // as 90.
   device::Device* device = nullptr;
   std::vector<int> architectures = {};
+  KernelCache* kernels = nullptr;  // build side: where compiled kernels are kept; nullptr: nowhere
 };
 
 // Addresses for one launch, one per input and output of the step (nullptr for omitted ones).

@@ -135,9 +135,8 @@ Refusal why_by_nodes(const Edge& edge) {
 }
 
 Refusal with_nodes(Refusal refusal, const std::vector<const Node*>& nodes) {
-  const bool about_rows = refusal.rule == Why::REDUCTIONS_DIFFER || refusal.rule == Why::REDUCTION_NOT_LAST;
-  const bool about_order =
-      refusal.rule == Why::ACROSS_MEMORY || refusal.rule == Why::ROW_NOT_DENSE || refusal.rule == Why::AXIS_TWICE;
+  const bool about_rows = refusal.rule == Why::REDUCTIONS_DIFFER || refusal.rule == Why::ROW_CUT;
+  const bool about_order = refusal.rule == Why::ROW_NOT_DENSE || refusal.rule == Why::AXIS_TWICE;
   std::string list;
   for (const Node* node : nodes) {
     if (about_rows && reduces(*node)) list += (list.empty() ? ": " : ", ") + named(*node) + axes_text(*node);

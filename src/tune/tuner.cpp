@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/sha256.h"
+#include "kernels/kernel_cache.h"
 #include "tune/cache.h"
 #include "tune/verify.h"
 
@@ -34,7 +35,11 @@ struct Candidate {
 class Tuner {
  public:
   Tuner(Program& program, const TuneOptions& options)
-      : program_(program), options_(options), cache_(options.cache_dir), start_(std::chrono::steady_clock::now()) {
+      : program_(program),
+        options_(options),
+        cache_(options.cache_dir),
+        kernels_(options.cache_dir),
+        start_(std::chrono::steady_clock::now()) {
     if (!options.lock_text.empty()) locked_ = read_lock(options.lock_text);
     for (const Offerer* offerer : offerers()) providers_.push_back({offerer, find_launcher(offerer->name())});
     providers_.insert(providers_.end(), options.more_providers.begin(), options.more_providers.end());
@@ -45,7 +50,8 @@ class Tuner {
     for (const TuneTask* task : by_work(tasks)) {
       if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
-      const StepShape shape = shape_of(program_, *task, options_);
+      StepShape shape = shape_of(program_, *task, options_);
+      shape.kernels = &kernels_;
       const Offers offers = collect_offers(shape);
       const std::string key = sha256_hex(fingerprint_text(program_, *task, options_)).substr(0, 32);
       auto it = chosen_.find(key);
@@ -61,6 +67,9 @@ class Tuner {
     drop_packed_constants();
     for (const auto& [key, choice] : chosen_) report_.choices.push_back(choice);
     report_.lock_text = write_lock(report_.choices);
+    report_.kernels_compiled = kernels_.compiled();
+    report_.kernels_loaded = kernels_.loaded();
+    report_.compile_s = kernels_.seconds();
     return std::move(report_);
   }
 
@@ -348,6 +357,7 @@ class Tuner {
   Program& program_;
   const TuneOptions& options_;
   TuningCache cache_;
+  mutable KernelCache kernels_;
   std::chrono::steady_clock::time_point start_;
   std::map<std::string, Choice> locked_;
   std::map<std::string, Choice> chosen_;

@@ -43,7 +43,7 @@ struct TuneOptions {
   std::vector<int> architectures = {};
   int threads = 1;
   double budget_s = 0;       // 0: no limit. Steps not reached in time keep the reference
-  std::string cache_dir;     // empty: no cache
+  std::string cache_dir;     // of choices and compiled kernels; empty: no cache
   std::string lock_text;     // choices to reuse, from an earlier build
   std::string force_tactic;  // "provider" or "provider:variant": taken wherever it is offered and right
   double tolerance = 0;      // largest relative error that passes verification; 0: by type, see tolerance_of
@@ -69,6 +69,9 @@ struct TuneReport {
   size_t measured = 0;          // fingerprints timed now
   size_t reused = 0;            // taken from lockfile or cache
   size_t out_of_budget = 0;
+  int kernels_compiled = 0;  // generated kernels that were compiled now
+  int kernels_loaded = 0;    // ... that the cache had
+  double compile_s = 0;      // spent compiling, over all threads
   std::string lock_text;
   // Of a GPU: steps that got no kernel, and why.
   std::map<int32_t, std::string> refused = {};

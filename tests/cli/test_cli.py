@@ -100,6 +100,28 @@ def test_a_damaged_lockfile_is_named(cli, mlp, tmp_path):
     assert not (tmp_path / "mlp.dje").exists()
 
 
+def test_kernels_come_from_the_cache_in_a_second_process(cli, mlp, tmp_path):
+    build = [
+        "build",
+        "mlp.onnx",
+        "--tune-cache",
+        "cache",
+        "--disable",
+        "fuse_epilogue",
+        "--force-tactic",
+        "llvm",
+        "--json",
+    ]
+    first, second = ok(cli(*build)).json, ok(cli(*build)).json
+    assert first["kernels_compiled"] > 0 and first["kernels_loaded"] == 0
+    assert second["kernels_compiled"] == 0 and second["kernels_loaded"] == first["kernels_compiled"]
+    assert second["compile_s"] == 0
+    kernels = list((tmp_path / "cache").rglob("*.kernel"))
+    assert kernels and all("axes" in kernel.with_suffix(".ir").read_text() for kernel in kernels)
+    kernels[0].write_bytes(kernels[0].read_bytes()[:-1])
+    assert ok(cli(*build)).json["kernels_compiled"] == 1
+
+
 def test_the_tune_cache_is_reused(cli, mlp):
     first = ok(cli("build", "mlp.onnx", "--tune-cache", "cache", "--json")).json
     second = ok(cli("build", "mlp.onnx", "--tune-cache", "cache", "--json")).json

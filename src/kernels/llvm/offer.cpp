@@ -1,11 +1,11 @@
 // The build side of generated CPU kernels: one tactic for every region that becomes one kernel.
-#include <map>
-#include <mutex>
+#include <cstring>
 
 #include "base/cpu.h"
 #include "codegen/emit_llvm.h"
 #include "codegen/step_region.h"
 #include "kernels/kernel.h"
+#include "kernels/kernel_cache.h"
 #include "kernels/llvm/launch_data.h"
 
 namespace deepjit {
@@ -22,23 +22,7 @@ int64_t cost_of(const KernelIr& kernel) {
   return cost;
 }
 
-struct Compiled {
-  Tensor code;
-  Tensor launch;
-};
-
-// Equal kernels are compiled once a process.
-const Compiled& compile(const KernelIr& kernel) {
-  static std::mutex mutex;
-  static std::map<std::string, Compiled> done;
-  const std::string key = kernel.to_string();
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (const auto found = done.find(key); found != done.end()) return found->second;
-  }
-  const CpuCode code = emit_cpu_code(kernel);
-  Compiled out;
-  out.code = Tensor::from<uint8_t>(DType::UINT8, {static_cast<int64_t>(code.code.size())}, code.code);
+LaunchData launch_data(const KernelIr& kernel, const CpuCode& code) {
   LaunchData data;
   data.entry = code.entry;
   data.row_buffers = code.row_buffers;
@@ -50,9 +34,31 @@ const Compiled& compile(const KernelIr& kernel) {
     data.extents.pop_back();
   }
   data.params = code.params;
-  out.launch = write_launch_data(data);
-  const std::lock_guard<std::mutex> lock(mutex);
-  return done.emplace(key, std::move(out)).first->second;
+  return data;
+}
+
+std::string bytes_of(const Tensor& t) { return {t.as<char>(), static_cast<size_t>(t.bytes())}; }
+
+// Code and launch data behind one another: eight bytes say how long the code is.
+std::string compile(const KernelIr& kernel) {
+  const CpuCode code = emit_cpu_code(kernel);
+  const uint64_t size = code.code.size();
+  std::string out(reinterpret_cast<const char*>(&size), sizeof size);
+  out.append(code.code.begin(), code.code.end());
+  return out + bytes_of(write_launch_data(launch_data(kernel, code)));
+}
+
+void unpack(const std::string& record, Tactic& tactic) {
+  uint64_t size = 0;
+  check_internal(record.size() >= sizeof size, "a compiled kernel without its size");
+  std::memcpy(&size, record.data(), sizeof size);
+  check_internal(size <= record.size() - sizeof size, "a compiled kernel is cut");
+  const auto* code = reinterpret_cast<const uint8_t*>(record.data()) + sizeof size;
+  std::vector<int64_t> words((record.size() - sizeof size - size) / sizeof(int64_t));
+  std::memcpy(words.data(), code + size, words.size() * sizeof(int64_t));
+  tactic.packed.push_back(
+      {-1, kCodeFormat, Tensor::from<uint8_t>(DType::UINT8, {static_cast<int64_t>(size)}, {code, size})});
+  tactic.packed.push_back({-1, kLaunchFormat, Tensor::vector_i64(words)});
 }
 
 class LlvmOfferer final : public Offerer {
@@ -81,9 +87,13 @@ class LlvmOfferer final : public Offerer {
   void pack(const StepShape& shape, Tactic& tactic) const override {
     const RegionKernel built = build_kernel(region_of_step(*shape.program, *shape.step));
     check_internal(built.kernel.has_value(), "codegen: an offered region is no kernel");
-    const Compiled& compiled = compile(*built.kernel);
-    tactic.packed.push_back({-1, kCodeFormat, compiled.code});
-    tactic.packed.push_back({-1, kLaunchFormat, compiled.launch});
+    const KernelIr& kernel = *built.kernel;
+    KernelCache::Request request;
+    request.source = kernel.to_string();
+    request.source_kind = "ir";
+    request.key = "llvm\n" + version() + "\n" + cpu_isa() + "\n" + kLaunchFormat + "\n" + request.source;
+    request.compile = [&] { return compile(kernel); };
+    unpack(KernelCache::get_or_make(shape.kernels, request), tactic);
   }
 };
 

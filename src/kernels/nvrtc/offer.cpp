@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 #include "codegen/emit_cuda.h"
 #include "codegen/nvrtc.h"
 #include "codegen/step_region.h"
 #include "kernels/kernel.h"
+#include "kernels/kernel_cache.h"
 #include "kernels/launch_words.h"
 #include "kernels/nvrtc/launch_data.h"
 
@@ -37,21 +36,6 @@ RegionKernel kernel_of(const StepShape& shape) {
 Tensor bytes_of(const void* data, size_t size) {
   return Tensor::from<uint8_t>(DType::UINT8, {static_cast<int64_t>(size)},
                                std::span<const uint8_t>(static_cast<const uint8_t*>(data), size));
-}
-
-// Equal text is compiled once a process for each architecture.
-Tensor compile(const CudaText& text, int architecture) {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, int>, Tensor> done;
-  const std::pair key(text.source, architecture);
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (const auto found = done.find(key); found != done.end()) return found->second;
-  }
-  const nvrtc::Cubin cubin = nvrtc::compile(text.source, text.name + ".cu", architecture);
-  Tensor made = bytes_of(cubin.bytes.data(), cubin.bytes.size());
-  const std::lock_guard<std::mutex> lock(mutex);
-  return done.emplace(key, std::move(made)).first->second;
 }
 
 class NvrtcOfferer final : public Offerer {
@@ -82,7 +66,16 @@ class NvrtcOfferer final : public Offerer {
     const CudaMapping mapping = CudaMapping::parse(tactic.variant);
     const CudaText text = emit_cuda_text(*built.kernel, mapping);
     for (int architecture : shape.architectures) {
-      tactic.packed.push_back({-1, kCubinFormat + std::to_string(architecture), compile(text, architecture)});
+      KernelCache::Request request;
+      request.source = text.source;
+      request.source_kind = "cu";
+      request.key = "nvrtc\n" + version() + "\nsm_" + std::to_string(architecture) + "\n" + text.source;
+      request.compile = [&] {
+        const nvrtc::Cubin cubin = nvrtc::compile(text.source, text.name + ".cu", architecture);
+        return std::string(cubin.bytes.begin(), cubin.bytes.end());
+      };
+      const std::string cubin = KernelCache::get_or_make(shape.kernels, request);
+      tactic.packed.push_back({-1, kCubinFormat + std::to_string(architecture), bytes_of(cubin.data(), cubin.size())});
     }
     tactic.packed.push_back({-1, kSourceFormat, bytes_of(text.source.data(), text.source.size())});
     tactic.packed.push_back({-1, kLaunchFormat, write_launch_data(launch_data(*built.kernel, mapping, text))});

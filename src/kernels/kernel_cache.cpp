@@ -1,0 +1,51 @@
+#include "kernels/kernel_cache.h"
+
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "base/sha256.h"
+
+namespace deepjit {
+
+namespace {
+
+constexpr const char* kKind = "kernel";
+
+// What this process has compiled or loaded, by hashed key.
+struct Known {
+  std::mutex mutex;
+  std::map<std::string, std::string> kernels;
+};
+
+Known& known() {
+  static Known all;
+  return all;
+}
+
+}  // namespace
+
+std::string KernelCache::get(const Request& request) {
+  const std::string key = sha256_hex(request.key);
+  {
+    const std::lock_guard<std::mutex> lock(known().mutex);
+    if (const auto found = known().kernels.find(key); found != known().kernels.end()) return found->second;
+  }
+  auto bytes = records_.find(key, kKind);
+  if (bytes) {
+    ++loaded_;
+  } else {
+    const auto start = std::chrono::steady_clock::now();
+    bytes = request.compile();
+    nanoseconds_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+    ++compiled_;
+    records_.store(key, kKind, *bytes);
+    if (records_.enabled()) write_whole_file(records_.path_of(key, request.source_kind), request.source);
+  }
+  const std::lock_guard<std::mutex> lock(known().mutex);
+  return known().kernels.emplace(key, std::move(*bytes)).first->second;
+}
+
+double KernelCache::seconds() const { return static_cast<double>(nanoseconds_) * 1e-9; }
+
+}  // namespace deepjit
