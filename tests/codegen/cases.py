@@ -1,7 +1,9 @@
 """Models that become one kernel: broadcasting, graphs of many shapes, element types, views; rows are beside."""
 
 import numpy as np
+from cases_patterns import PATTERNS
 from cases_rows import ROWS
+from cases_views import VIEWS_BY_COORDINATES
 from fused import nodes
 from fusion_case import AXES, N_SIZES, SIBLINGS, SIXTEEN, W_SIZES, Case, draw
 
@@ -222,4 +224,4 @@ VIEWS = [
     ),
 ]
 
-ALL = BROADCAST + SHAPES + ROWS + TYPES + VIEWS
+ALL = BROADCAST + SHAPES + ROWS + TYPES + VIEWS + VIEWS_BY_COORDINATES + PATTERNS

@@ -1,9 +1,23 @@
 """Models over rows that become one kernel: softmax, norms, reductions with what stands around them."""
 
 import numpy as np
-from fusion_case import AXES, LAYOUT, N_SIZES, RESHAPE, W_SIZES, Case, draw
+from cases_views import ints
+from fusion_case import (
+    AXES,
+    DENSE,
+    IMAGES,
+    LANES,
+    LAYOUT,
+    N_SIZES,
+    OPEN_SIZES,
+    OVERFLOW,
+    REGROUPED,
+    W_SIZES,
+    Case,
+    draw,
+)
 
-ROWS = [
+ALONG_LAST = [
     Case(
         "softmax",
         "g (float[N,W] x) => (float[N,W] y) { y = Softmax (x) }",
@@ -29,7 +43,7 @@ ROWS = [
         dims=W_SIZES[:5],
         opset=11,
         launches=1,
-        faults={"fusion": RESHAPE},
+        faults={"fusion": REGROUPED},
     ),
     Case(
         "layer norm",
@@ -173,3 +187,160 @@ ROWS = [
         {"last": AXES["last"]},
     ),
 ]
+
+PLACES = [
+    Case(
+        "the largest of a row",
+        "g (float[N,W] x) => (int64[N,1] y) { a = Neg (x) y = ArgMax <axis = -1> (a) }",
+        dims=W_SIZES,
+    ),
+    Case(
+        "the smallest of a column",
+        "g (float[N,6,W] x) => (int64[N,W] y) { a = Neg (x) y = ArgMin <axis = 1, keepdims = 0> (a) }",
+        dims=OPEN_SIZES,
+        faults={"fusion": LANES},
+    ),
+    Case(
+        "the largest along the first axis",
+        "g (float[N,W] x) => (float[1,W] y) { a = ArgMax <axis = 0> (x) y = Cast <to = 1> (a) }",
+        dims=({"N": 2, "W": 0}, *W_SIZES),
+        faults={"fusion": LANES},
+    ),
+    Case(
+        "of integers",
+        "g (int32[N,W] x) => (int64[N,1] y) { a = Neg (x) y = ArgMax <axis = 1> (a) }",
+        dims=W_SIZES,
+    ),
+    Case(
+        "of halves",
+        "g (float16[N,W] x) => (int64[N,1] y) { a = Neg (x) y = ArgMin <axis = 1> (a) }",
+        dims=W_SIZES,
+        ort=False,
+    ),
+]
+
+INNER = [
+    Case(
+        "softmax of joined channels",
+        "g (float[N,2,W] x, float[N,3,W] z) => (float[N,5,W] y)"
+        "{ c = Concat <axis = 1> (x, z) s = Softmax <axis = 1> (c) y = Neg (s) }",
+        dims=OPEN_SIZES,
+        faults={"fusion": LANES},
+    ),
+    Case(
+        "the sum of padded channels",
+        "g (float[N,5,W] x) => (float[N,1,W] y) { a = Abs (x) p = Pad (a, pads, v) y = ReduceSum (p, one) }",
+        ints(pads=[0, 1, 0, 0, 2, 0], one=[1]) | {"v": np.float32(0.5)},
+        OPEN_SIZES,
+        hard=False,
+        faults={"fusion": LANES},
+    ),
+    Case(
+        "softmax of picked channels",
+        "g (float[N,5,W] x) => (float[N,4,W] y) { c = Gather <axis = 1> (x, i) y = Softmax <axis = 1> (c) }",
+        ints(i=[4, 0, 0, 2]),
+        OPEN_SIZES,
+    ),
+    Case(
+        "softmax of channels",
+        "g (float[N,5,3,W] x) => (float[N,5,3,W] y) { a = Abs (x) s = Softmax <axis = 1> (a) y = Mul (s, x) }",
+        dims=OPEN_SIZES,
+    ),
+    Case(
+        "log-softmax of the first axis",
+        "g (float[N,W] x) => (float[N,W] y) { a = Abs (x) y = LogSoftmax <axis = 0> (a) }",
+        dims=({"N": 1, "W": 3}, {"N": 2, "W": 0}, *W_SIZES),
+    ),
+    Case(
+        "the mean of a middle axis beside the values",
+        "g (float[N,W,6] x) => (float[N,W,6] y, float[N,1,6] m) { m = ReduceMean (x, one) y = Sub (x, m) }",
+        {"one": AXES["one"]},
+        W_SIZES,
+        hard=False,
+    ),
+    Case(
+        "the sum of a row beside the values",
+        "g (float[N,4,W] x) => (float[N,4,W] y, float[N,4] m)"
+        "{ a = Abs (x) m = ReduceSum <keepdims = 0> (a, two) u = Unsqueeze (m, two) y = Div (a, u) }",
+        {"two": AXES["two"]},
+        W_SIZES,
+        hard=False,
+    ),
+    Case(
+        "halves over channels",
+        "g (float16[N,5,W] x) => (float16[N,5,W] y) { a = Abs (x) y = Softmax <axis = 1> (a) }",
+        dims=OPEN_SIZES,
+    ),
+]
+
+LAYER_NORM = "m = ReduceMean (x, axis) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q, axis) e = Add (v, eps)"
+LAYER_NORM += " r = Sqrt (e) n = Div (d, r) t = Mul (n, s) y = Add (t, b)"
+EPSILON = {"eps": np.float32(1e-5)}
+
+NORMS = [
+    Case(
+        "layer norm over channels",
+        f"g (float[N,8,H,W] x, float[8,1,1] s, float[8,1,1] b) => (float[N,8,H,W] y) {{ {LAYER_NORM} }}",
+        {"axis": AXES["one"], **EPSILON},
+        IMAGES,
+        hard=False,
+    ),
+    Case(
+        "layer norm over channels by transposes",
+        "g (float[N,8,H,W] x, float[8] s, float[8] b) => (float[N,8,H,W] y)"
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) n = LayerNormalization (t, s, b)"
+        " y = Transpose <perm = [0, 3, 1, 2]> (n) }",
+        dims=IMAGES,
+        hard=False,
+        faults={"fusion": OVERFLOW},
+    ),
+    Case(
+        "layer norm and Gelu turned",
+        "g (float[N,8,H,W] x, float[8] s) => (float[N,H,W,8] y)"
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) n = LayerNormalization (t, s) y = Gelu (n) }",
+        dims=IMAGES,
+        hard=False,
+        faults={"fusion": OVERFLOW},
+    ),
+    Case(
+        "instance norm of NHWC by transposes",
+        "g (float[N,5,W,4] x, float[4] s, float[4] b) => (float[N,5,W,4] y)"
+        "{ t = Transpose <perm = [0, 3, 1, 2]> (x) n = InstanceNormalization (t, s, b)"
+        " y = Transpose <perm = [0, 2, 3, 1]> (n) }",
+        dims=OPEN_SIZES[1:],
+        hard=False,
+    ),
+    Case(
+        "instance norm of NHWC",
+        f"g (float[N,5,W,4] x, float[4] s, float[4] b) => (float[N,5,W,4] y) {{ {LAYER_NORM} }}",
+        {"axis": np.array([1, 2]), **EPSILON},
+        OPEN_SIZES[1:],
+        hard=False,
+    ),
+    Case(
+        "group norm by instance norm",
+        "g (float[N,8,5,W] x) => (float[N,8,5,W] y)"
+        "{ r = Reshape (x, groups) n = InstanceNormalization (r, ones, zeros) s = Shape (x) q = Reshape (n, s)"
+        " m = Mul (q, scale) y = Add (m, bias) }",
+        ints(groups=[0, 4, -1])
+        | {"ones": np.ones(4, np.float32), "zeros": np.zeros(4, np.float32)}
+        | {"scale": draw(8, 1, 1), "bias": draw(8, 1, 1, seed=8)},
+        OPEN_SIZES[2:],
+        hard=False,
+        faults={"fusion": DENSE},
+    ),
+    Case(
+        "group norm and Swish",
+        "g (float[N,8,5,6] x) => (float[N,8,5,6] y)"
+        "{ r = Reshape (x, groups) n = InstanceNormalization (r, ones, zeros) q = Reshape (n, whole)"
+        " m = Mul (q, scale) a = Add (m, bias) g = Sigmoid (a) y = Mul (a, g) }",
+        ints(groups=[0, 4, -1], whole=[0, 8, 5, 6])
+        | {"ones": np.ones(4, np.float32), "zeros": np.zeros(4, np.float32)}
+        | {"scale": draw(8, 1, 1), "bias": draw(8, 1, 1, seed=8)},
+        N_SIZES,
+        hard=False,
+        faults={"fusion": DENSE},
+    ),
+]
+
+ROWS = ALONG_LAST + PLACES + INNER + NORMS

@@ -35,13 +35,31 @@ def draw(*shape, seed=7):
 
 # Known faults, by what they show.
 SIBLINGS = "kernels that share an input and nothing else stay apart: x * sigmoid(x) is a Swish, beside the sigmoid"
-RESHAPE = "a Reshape that merges dims ends a region"
+REGROUPED = "outputs of which one has merged dims share no box; the Shape of an inner value makes it an output"
 SIXTEEN = "16-bit values are rounded only where a region stores them, and the tolerance of the tuner is below that"
 OVERFLOW = "norms square in float32 where the reference sums in double: rows with values over 1.8e19 differ, and the"
 OVERFLOW += " tuner drops norms of short rows, which such values reach without a NaN beside them"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"
+LANES = "in vectors across rows the place within a row is no vector: LLVM refuses the code, the kernel is dropped"
+STORED = "a reduction's result that is stored along its own row is stored in the pass that still computes it: map::at"
+NO_RULE = "the op has no rule in codegen"
+COMPUTED_END = "what a Slice with computed ends leaves has an unknown size"
+REJOIN = "a value with several readers stays outside when the readers become one region only later: a unit is not tried"
+REJOIN += " again with the one unit that reads it"
+SUMS = "sizes of a kernel are products of operands' dims: no multiple of W + 3 is found, nor W + 3 without an operand"
+DENSE = "reduced axes must lie together for all operands: a scale of channels breaks the groups' rows"
+SHIFTED = "a Reshape of what a Slice shifted is no walk along its dims"
+PART = "a reduction is not computed for a part of the kernel's box"
+CUT_ROW = "a part of a Softmax's row is no row"
+SPLIT = "Split has several outputs"
+LAST_PLACE = "the last place of an open dim is not known to be there"
+FROM_END = "Gather by indices from the end is not generated"
 LAYOUT = "layout_nhwc takes a lone pooling op out of its region"
 
 AXES = {"last": np.array([-1]), "hw": np.array([2, 3]), "one": np.array([1]), "two": np.array([2])}
 N_SIZES = tuple({"N": n} for n in (1, 2, 7))
 W_SIZES = tuple({"N": 3, "W": w} for w in SIZES)
+# Nothing at all, one of each, ragged.
+OPEN_SIZES = tuple({"N": n, "W": w} for n, w in ((2, 0), (0, 5), (1, 1), (3, 16), (2, 65), (3, 17)))
+IMAGES = ((0, 2, 2), (2, 0, 3), (1, 1, 1), (2, 16, 5), (1, 9, 65), (2, 3, 17))
+IMAGES = tuple({"N": n, "H": h, "W": w} for n, h, w in IMAGES)

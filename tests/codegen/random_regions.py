@@ -177,8 +177,14 @@ class RandomGraph:
             at = int(self.rng.integers(len(shape) + 1))
             self.add(f"Unsqueeze ({x}, {self.constant(np.array([at]))})", (*shape[:at], "1", *shape[at:]))
 
+    def declared(self, name: str) -> str:
+        """The value as an input or output; what is computed from sizes becomes a name of its own."""
+        derived = lambda d, i: d if d.isalnum() else f"{name}_{i}"  # noqa: E731
+        dims = ",".join(derived(d, i) for i, d in enumerate(self.shapes[name]))
+        return f"float[{dims}] {name}" if dims else f"float {name}"
+
     def model(self):
-        text = lambda names: ", ".join(f"float[{','.join(self.shapes[n])}] {n}" for n in names)  # noqa: E731
+        text = lambda names: ", ".join(map(self.declared, names))  # noqa: E731
         body = "\n".join(self.lines)
         return model(f"g ({text(self.inputs)}) => ({text(self.outputs)}) {{ {body} }}", self.constants)
 

@@ -2,17 +2,20 @@
 
 import pytest
 from fused import Fused, feeds_of
-from fusion_case import OVERFLOW
+from fusion_case import LANES, OVERFLOW
 from random_regions import RandomGraph
+from random_views import ViewGraph
 
 GRAPHS = 150
+VIEW_GRAPHS = 60
+LANES_DROPPED = {4, 17, 21, 31, 32, 44, 46}  # graphs with a kernel that the fault LANES drops
 # Regions that hold one of these may be dropped by a known fault.
 MAY_BE_DROPPED = {"Softmax", "LogSoftmax", "ReduceMin", "ReduceMax", "LayerNormalization", "Sigmoid"}
 
 
-def built(seed: int) -> tuple[RandomGraph, Fused]:
-    graph = RandomGraph(seed)
-    return graph, Fused(graph.model(), ranges=graph.ranges())
+def built(seed: int, kind: type[RandomGraph] = RandomGraph, **options) -> tuple[RandomGraph, Fused]:
+    graph = kind(seed)
+    return graph, Fused(graph.model(), ranges=graph.ranges(), **options)
 
 
 def dropped_ops(fused: Fused) -> list[set[str]]:
@@ -24,9 +27,23 @@ def dropped_ops(fused: Fused) -> list[set[str]]:
 
 @pytest.mark.parametrize("seed", range(GRAPHS))
 def test_random_region(seed):
-    graph, fused = built(seed)
+    agrees(*built(seed))
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=[pytest.mark.xfail(strict=True, reason=LANES)] if seed in LANES_DROPPED else [])
+        for seed in range(VIEW_GRAPHS)
+    ],
+)
+def test_random_views(seed):
+    agrees(*built(seed, ViewGraph, threads=1 + seed % 2), own_scale=True)
+
+
+def agrees(graph: RandomGraph, fused: Fused, own_scale: bool = False) -> None:
     for k, dims in enumerate(graph.dims(3)):
-        fused.compare(feeds_of(fused.made, dims, seed=k))
+        fused.compare(feeds_of(fused.made, dims, seed=k), own_scale)
     wrong = [ops for ops in dropped_ops(fused) if not ops & MAY_BE_DROPPED]
     assert wrong == []
 
