@@ -174,7 +174,10 @@ int64_t Dims::count() const {
 
 Dims Dims::strides() const {
   Dims out = filled(rank_, 1);
-  for (int i = rank_ - 2; i >= 0; --i) out[i] = out[i + 1] * (*this)[i + 1];
+  // Where a dim is 0 the others may be of any size: their product wraps, and no one uses it.
+  for (int i = rank_ - 2; i >= 0; --i) {
+    out[i] = static_cast<int64_t>(static_cast<uint64_t>(out[i + 1]) * static_cast<uint64_t>((*this)[i + 1]));
+  }
   return out;
 }
 

@@ -107,7 +107,8 @@ Grams<T> tree_of(const Settings& s, const std::vector<T>& pool) {
 // Calls found(id) for each n-gram of the row. Single items do not depend on the distance and count once.
 template <typename T, typename Item, typename F>
 void find_grams(const Grams<T>& root, const Settings& s, const Item* row, int64_t length, F&& found) {
-  for (int64_t distance = 1; distance <= s.skips + 1; ++distance) {
+  for (int64_t skipped = 0; skipped <= std::min(s.skips, length - 1); ++skipped) {
+    const int64_t distance = skipped + 1;
     const int64_t shortest = distance == 1 ? s.shortest : std::max<int64_t>(s.shortest, 2);
     if (shortest > s.longest) return;
     for (int64_t start = 0; start < length; ++start) {
