@@ -17,7 +17,7 @@ constexpr int kMostAgain = 40;       // rough instructions that may be computed 
 RegionBuilder::RegionBuilder(const Region& region, const Cuts& cuts) : region_(region), cuts_(cuts) {
   for (size_t i = 0; i < region.ops.size(); ++i) producer_[region.ops[i].output] = static_cast<int>(i);
   builder_.kernel.inputs = static_cast<int32_t>(region.inputs.size());
-  for (int value : region.inputs) operand_[value] = static_cast<int>(operand_.size());
+  for (size_t i = 0; i < region.inputs.size(); ++i) operand_.emplace(region.inputs[i], static_cast<int>(i));
   name_sizes();
 }
 

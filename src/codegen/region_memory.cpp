@@ -7,6 +7,7 @@ namespace deepjit {
 
 void RegionBuilder::name_sizes() {
   auto note = [&](int value, int operand) {
+    if (value < 0) return;  // omitted
     const Shape& s = shape(value);
     for (int d = 0; s.ranked() && d < s.rank(); ++d) {
       if (s[d].is_const()) continue;
