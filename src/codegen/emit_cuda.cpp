@@ -51,8 +51,13 @@ class FrameEmitter {
       for (const Quantity& stride : a.strides) quantity(stride);
     }
     std::vector<std::string> row_strides;
-    for (const Access& a : kernel_.accesses) row_strides.push_back(quantity(a.strides.back()));
-    body_.set_row_strides(std::move(row_strides));
+    std::vector<std::string> sizes;
+    for (const Access& a : kernel_.accesses) {
+      for (const Quantity& part : a.offset) quantity(part);
+      row_strides.push_back(quantity(a.strides.back()));
+    }
+    for (const Quantity& size : kernel_.sizes) sizes.push_back(quantity(size));
+    body_.set_quantities(std::move(row_strides), std::move(sizes));
   }
 
   int32_t operands() const {
@@ -90,26 +95,29 @@ class FrameEmitter {
   // Whether all that is walked along the row can be read and written by whole vectors.
   void emit_dense() {
     if (mapping_.per_thread == 1) return;
+    bool any = false;
     std::vector<std::string> terms;
     auto add = [&](const std::string& bytes, int of) {
       const std::string term = out_.call("is_multiple", fmt::format("{}, {}", bytes, of));
       if (std::count(terms.begin(), terms.end(), term) == 0) terms.push_back(term);
     };
-    for (const Access& a : kernel_.accesses) {
-      if (!body_.is_vector(a)) continue;
+    for (size_t k = 0; k < kernel_.accesses.size(); ++k) {
+      const Access& a = kernel_.accesses[k];
+      if (!body_.is_vector(static_cast<int32_t>(k))) continue;
+      any = true;
       const auto size = static_cast<int>(dtype_size(a.dtype));
       const int bytes = std::min(kVectorBytes, size * mapping_.per_thread);
       add("(long long)" + operand(a.operand), bytes);
-      for (size_t i = 0; i + 1 < kernel_.rank(); ++i) {
-        if (!a.moves(i)) continue;
-        const Quantity& stride = a.strides[i];
-        if (stride.factor * size % bytes == 0) continue;
-        add(quantity(stride) + " * " + std::to_string(size), bytes);
+      std::vector<Quantity> steps(a.strides.begin(), a.strides.end() - 1);
+      steps.insert(steps.end(), a.offset.begin(), a.offset.end());
+      for (const Quantity& step : steps) {
+        if (step.factor % bytes * size % bytes == 0) continue;
+        add(quantity(step) + " * " + std::to_string(size), bytes);
       }
     }
     std::string all;
     for (const std::string& term : terms) all += (all.empty() ? "" : " && ") + term;
-    out_.line("const bool dense = {};", all.empty() ? "true" : all);
+    if (any) out_.line("const bool dense = {};", all);
   }
 
   void emit_chunks() {
@@ -130,7 +138,9 @@ class FrameEmitter {
 
   void emit_rows() {
     const int rows = mapping_.rows_per_block();
-    if (rows > 1) {
+    if (mapping_.threads_per_row == 1) {
+      out_.line("const int slot = threadIdx.x;  // which row of the block");
+    } else if (rows > 1) {
       out_.line("const int lane = threadIdx.x % {};", mapping_.threads_per_row);
       out_.line("const int slot = threadIdx.x / {};  // which row of the block", mapping_.threads_per_row);
     } else {
@@ -168,6 +178,7 @@ class FrameEmitter {
     for (size_t k = 0; k < kernel_.accesses.size(); ++k) {
       const Access& a = kernel_.accesses[k];
       std::string start = operand(a.operand);
+      for (const Quantity& part : a.offset) start += " + " + quantity(part);
       for (size_t i = 0; i < outer; ++i) {
         if (!a.moves(i)) continue;
         const std::string stride = quantity(a.strides[i]);
@@ -193,9 +204,9 @@ int64_t power_of_two_below(int64_t limit, int64_t most) {
 
 // The most columns that a thread takes at once: 16 bytes of the smallest type that is walked along the row.
 int widest(const KernelIr& kernel) {
-  int bytes = kVectorBytes;
+  int bytes = kVectorBytes;  // none walked densely: one column at a time
   for (const Access& a : kernel.accesses) {
-    if (a.moves_along_row()) bytes = std::min(bytes, static_cast<int>(dtype_size(a.dtype)));
+    if (a.strides.back() == Quantity{1, {}}) bytes = std::min(bytes, static_cast<int>(dtype_size(a.dtype)));
   }
   return std::min(8, kVectorBytes / bytes);
 }
@@ -207,7 +218,7 @@ std::string CudaMapping::to_string() const {
 }
 
 CudaMapping CudaMapping::parse(const std::string& text) {
-  for (int threads : {0, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
+  for (int threads : {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
     for (int width : {1, 2, 4, 8}) {
       const CudaMapping mapping{width, threads};
       if (mapping.to_string() == text) return mapping;
@@ -239,6 +250,7 @@ std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns) 
     if (width == 1) return {{1, 0}};
     return {{width, 0}, {1, 0}};
   }
+  if (kernel.lanes) return {{1, 1}, {1, 32}};  // rows lie side by side: a thread each, unless there are few
   const int64_t chunks = columns / width;
   std::vector<CudaMapping> out;
   if (chunks > 512) out.push_back({width, 512});
@@ -261,6 +273,6 @@ Refusal why_not_emit_cuda(const KernelIr& kernel) {
   return {};
 }
 
-std::string cuda_emitter_version() { return "1"; }
+std::string cuda_emitter_version() { return "2"; }
 
 }  // namespace deepjit

@@ -18,7 +18,7 @@ namespace deepjit {
 
 struct CudaMapping {
   int per_thread = 1;       // neighbouring columns: 1, 2, 4 or 8
-  int threads_per_row = 0;  // 2 to 1024, a power of two; 0: flat
+  int threads_per_row = 0;  // 1 to 1024, a power of two; 0: flat. 1 goes with per_thread 1
 
   int threads() const { return threads_per_row > 128 ? threads_per_row : threads_per_row > 0 ? 128 : 256; }
   int rows_per_block() const { return threads_per_row > 0 ? threads() / threads_per_row : 1; }

@@ -1,5 +1,7 @@
 #include "codegen/emit_cuda_body.h"
 
+#include <algorithm>
+
 #include "codegen/emit_cuda_scalar.h"
 
 namespace deepjit {
@@ -18,7 +20,21 @@ CudaBody::CudaBody(const KernelIr& kernel, const CudaMapping& mapping, CudaWrite
       width_(mapping.per_thread),
       known_(kernel.insts.size(), false) {}
 
-bool CudaBody::is_vector(const Access& access) const { return width_ > 1 && access.strides.back() == Quantity{1, {}}; }
+bool CudaBody::is_vector_load(int32_t index) const {
+  const Inst& i = inst(index);
+  const bool plain = i.op == Opcode::LOAD && i.args[0] < 0 && i.args[1] < 0;
+  return plain && width_ > 1 && is_dense(i.access);
+}
+
+bool CudaBody::is_vector(int32_t access_index) const {
+  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
+    if (kernel_.insts[i].access == access_index && is_vector_load(static_cast<int32_t>(i))) return true;
+  }
+  for (const Store& s : kernel_.stores) {
+    if (s.access == access_index && is_vector_store(s)) return true;
+  }
+  return false;
+}
 
 void CudaBody::emit_flat() {
   emit_scalars(0);
@@ -41,10 +57,11 @@ void CudaBody::declare_shared() {
   out_.line("const bool keep = {} >= {} * padded;", out_.call("row_memory_bytes", ""), rows * 4);
   const std::string memory = out_.call("row_memory", "");
   for (const auto& [index, buffer] : plan_.kept()) {
-    const std::string first = mapping_.rows_per_block() == 1 ? std::to_string(buffer)
-                              : plan_.kept().size() == 1     ? "slot"
-                                                         : fmt::format("(slot * {} + {})", plan_.kept().size(), buffer);
-    out_.line("float* const kept{} = {} + {} * padded;", index, memory, first);
+    std::string first = std::to_string(buffer) + " * padded";
+    if (mapping_.rows_per_block() > 1) first = fmt::format("(slot * {} + {}) * padded", plan_.kept().size(), buffer);
+    // Threads that have a row each lie side by side, so that they use all banks of the memory.
+    if (mapping_.threads_per_row == 1) first = fmt::format("{} * padded + slot", buffer * mapping_.rows_per_block());
+    out_.line("float* const kept{} = {} + {};", index, memory, first);
   }
 }
 
@@ -75,7 +92,9 @@ void CudaBody::emit_row_stores() {
   bool any = false;
   for (const Store& s : kernel_.stores) any = any || !access(s.access).moves_along_row();
   if (!any) return;
-  out_.open("if (lane == 0{})", mapping_.rows_per_block() > 1 ? " && live" : "");
+  const char* live = mapping_.rows_per_block() > 1 ? "live" : "";
+  const char* first = mapping_.threads_per_row > 1 ? "lane == 0" : "";
+  out_.open("if ({}{}{})", first, *first != 0 && *live != 0 ? " && " : "", live);
   for (const Store& s : kernel_.stores) {
     if (access(s.access).moves_along_row()) continue;
     out_.line("*a{} = {};", s.access, cuda_text::to_memory(out_, value(s.value), access(s.access).dtype));
@@ -114,7 +133,9 @@ void CudaBody::emit_stage(int stage) {
 
 void CudaBody::emit_pass(int stage, const std::vector<int32_t>& order, bool keeping) {
   if (order.empty() && plan_.reductions_of(stage).empty() && plan_.stores_of(stage).empty()) return;
-  const std::string first = width_ > 1 ? fmt::format("lane * {}", width_) : "lane";
+  const std::string first = mapping_.threads_per_row == 1 ? "0"
+                            : width_ > 1                  ? fmt::format("lane * {}", width_)
+                                                          : "lane";
   out_.line("#pragma unroll 1");
   out_.open("for (long long column = {}; column < end; column += {})", first, width_ * mapping_.threads_per_row);
   emit_chunk(stage, order, keeping);
@@ -127,9 +148,14 @@ void CudaBody::emit_chunk(int stage, const std::vector<int32_t>& order, bool kee
   if (width_ == 1) return emit_lane(stage, order, keeping);
   const char* end = mapping_.threads_per_row > 0 ? "end" : "columns";
   out_.line("const int left = column + {0} <= {1} ? {0} : (int)({1} - column);", width_, end);
-  out_.line("const bool whole = dense && left == {};", width_);
+  const std::vector<Store> stores = plan_.stores_of(stage);
+  const bool vectors =
+      std::any_of(order.begin(), order.end(),
+                  [&](int32_t i) { return is_vector_load(i) && !(keeping && plan_.read_back(i, stage)); }) ||
+      std::any_of(stores.begin(), stores.end(), [&](const Store& s) { return is_vector_store(s); });
+  if (vectors) out_.line("const bool whole = dense && left == {};", width_);
   emit_loads(order, stage, keeping);
-  for (const Store& s : plan_.stores_of(stage)) {
+  for (const Store& s : stores) {
     out_.line("{} y{};", out_.vector_type(access(s.access).dtype, width_), s.access);
   }
   if (keeping) {
@@ -143,7 +169,7 @@ void CudaBody::emit_chunk(int stage, const std::vector<int32_t>& order, bool kee
   emit_lane(stage, order, keeping);
   out_.close();
   if (keeping) keep_values(stage);
-  emit_stores(plan_.stores_of(stage));
+  emit_stores(stores);
 }
 
 // The elements of all loads, and the kept values, as vectors x0, x1 ...
@@ -153,7 +179,7 @@ void CudaBody::emit_loads(const std::vector<int32_t>& order, int stage, bool kee
     if (keeping && plan_.read_back(index, stage)) {
       const std::string type = out_.vector_type(DType::FLOAT32, width_);
       out_.line("const {0} x{1} = *(const {0}*)(kept{1} + column);", type, index);
-    } else if (inst(index).op == Opcode::LOAD && is_vector(access(inst(index).access))) {
+    } else if (is_vector_load(index)) {
       loads.push_back(index);
       out_.line("{} x{};", out_.vector_type(access(inst(index).access).dtype, width_), index);
     }
@@ -177,11 +203,11 @@ void CudaBody::emit_lane(int stage, const std::vector<int32_t>& order, bool keep
     const bool read_back = keeping && plan_.read_back(index, stage);
     const std::string from = !read_back   ? expression(index)
                              : width_ > 1 ? fmt::format("x{}.at[k]", index)
-                                          : fmt::format("kept{}[column]", index);
+                                          : kept_element(index);
     out_.line("const {} v{} = {};", cuda_register_type(inst(index).type), index, from);
     if (!keeping || read_back || !plan_.is_kept(index)) continue;
     if (width_ > 1) out_.line("y_kept{0}.at[k] = v{0};", index);
-    if (width_ == 1) out_.line("kept{0}[column] = v{0};", index);
+    if (width_ == 1) out_.line("{} = v{};", kept_element(index), index);
   }
   for (const Store& s : plan_.stores_of(stage)) {
     const std::string stored = cuda_text::to_memory(out_, value(s.value), access(s.access).dtype);
@@ -208,7 +234,7 @@ void CudaBody::keep_values(int stage) {
 void CudaBody::emit_stores(const std::vector<Store>& stores) {
   std::vector<Store> vectors;
   for (const Store& s : stores) {
-    if (is_vector(access(s.access))) vectors.push_back(s);
+    if (is_vector_store(s)) vectors.push_back(s);
   }
   if (!vectors.empty()) {
     out_.open("if (whole)");
@@ -225,7 +251,7 @@ void CudaBody::emit_stores(const std::vector<Store>& stores) {
   if (vectors.size() == stores.size()) return;
   out_.open_lanes(width_);
   for (const Store& s : stores) {
-    if (!is_vector(access(s.access))) out_.line("if (k < left) {} = y{}.at[k];", element(s.access), s.access);
+    if (!is_vector_store(s)) out_.line("if (k < left) {} = y{}.at[k];", element(s.access), s.access);
   }
   out_.close();
 }
@@ -250,6 +276,7 @@ void CudaBody::fold_lanes(const std::vector<int32_t>& reductions) {
 // The threads of a row: those of a warp by halves, then the warps one after another. All get the result.
 void CudaBody::fold_threads(const std::vector<int32_t>& reductions) {
   const int lanes = std::min(mapping_.threads_per_row, 32);
+  if (lanes == 1) return;
   out_.line("#pragma unroll");
   out_.open("for (int step = {}; step > 0; step /= 2)", lanes / 2);
   for (int32_t r : reductions) {
@@ -285,32 +312,52 @@ std::string CudaBody::combined(int32_t reduction, const std::string& a, const st
   return cuda_text::combine(out_, inst(reduction).op, inst(reduction).type, a, b);
 }
 
-// One element in memory: of the row's start, or of this column.
-std::string CudaBody::element(int32_t access_index) const {
+std::string CudaBody::kept_element(int32_t index) const {
+  if (mapping_.threads_per_row > 1) return fmt::format("kept{}[column]", index);
+  return fmt::format("kept{}[column * {}]", index, mapping_.rows_per_block());
+}
+
+// One element in memory: of the row's start, or of this column; `where` is added to its place.
+std::string CudaBody::element(int32_t access_index, const std::string& where) const {
   const Access& a = access(access_index);
-  if (!a.moves_along_row()) return fmt::format("*a{}", access_index);
-  const std::string column = width_ > 1 ? "(column + k)" : "column";
-  if (a.strides.back() == Quantity{1, {}}) return fmt::format("a{}[{}]", access_index, column);
-  return fmt::format("a{}[{} * {}]", access_index, column, row_strides_[static_cast<size_t>(access_index)]);
+  std::string place = width_ > 1 ? "column + k" : "column";
+  if (!a.moves_along_row()) {
+    place = where;
+  } else if (!is_dense(access_index)) {
+    place =
+        fmt::format("{} * {}", width_ > 1 ? "(column + k)" : "column", row_strides_[static_cast<size_t>(access_index)]);
+  }
+  if (a.moves_along_row() && !where.empty()) place += " + " + where;
+  return place.empty() ? fmt::format("*a{}", access_index) : fmt::format("a{}[{}]", access_index, place);
+}
+
+std::string CudaBody::load(int32_t index) {
+  const Inst& i = inst(index);
+  const DType memory = access(i.access).dtype;
+  const bool varies = plan_.per_element(index);
+  if (varies && is_vector_load(index)) return cuda_text::from_memory(out_, fmt::format("x{}.at[k]", index), memory);
+  std::string condition = varies && width_ > 1 ? "k < left" : "";  // a column past the end has no element
+  if (i.args[1] >= 0) condition += (condition.empty() ? "" : " && ") + value(i.args[1]);
+  const std::string read =
+      cuda_text::from_memory(out_, element(i.access, i.args[0] < 0 ? "" : value(i.args[0])), memory);
+  if (condition.empty()) return read;
+  return fmt::format("{} ? {} : {}", condition, read, cuda_text::literal(0, i.type));
 }
 
 std::string CudaBody::expression(int32_t index) {
   const Inst& i = inst(index);
   if (i.op == Opcode::ROW_SIZE) return fmt::format("({})columns", cuda_register_type(i.type));
-  if (i.op == Opcode::LOAD) {
-    const Access& a = access(i.access);
-    if (plan_.per_element(index) && is_vector(a)) {
-      return cuda_text::from_memory(out_, fmt::format("x{}.at[k]", index), a.dtype);
-    }
-    const bool beyond = plan_.per_element(index) && width_ > 1;  // a column past the end has no element
-    const std::string read = cuda_text::from_memory(out_, element(i.access), a.dtype);
-    return beyond ? fmt::format("k < left ? {} : {}", read, cuda_text::literal(0, i.type)) : read;
+  if (i.op == Opcode::SIZE) return sizes_[static_cast<size_t>(i.access)];
+  if (i.op == Opcode::INDEX) {
+    const bool along_row = static_cast<size_t>(i.access) + 1 == kernel_.rank();
+    return !along_row ? fmt::format("i{}", i.access) : width_ > 1 ? "column + k" : "column";
   }
+  if (i.op == Opcode::LOAD) return load(index);
   std::vector<std::string> args;
   for (int32_t arg : i.args) {
     if (arg >= 0) args.push_back(value(arg));
   }
-  return cuda_text::operation(out_, i, i.args[0] < 0 ? i.type : inst(i.args[0]).type, args);
+  return cuda_text::operation(out_, i, inst(i.args[0]).type, args);
 }
 
 }  // namespace deepjit

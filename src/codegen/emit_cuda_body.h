@@ -18,8 +18,11 @@ class CudaBody {
   CudaBody(const KernelIr& kernel, const CudaMapping& mapping, CudaWriter& out);
 
   const RowPlan& plan() const { return plan_; }
-  // The text of an access's row stride, when operands are walked in other steps than one.
-  void set_row_strides(std::vector<std::string> strides) { row_strides_ = std::move(strides); }
+  // The text of each access's row stride, and of the kernel's sizes.
+  void set_quantities(std::vector<std::string> row_strides, std::vector<std::string> sizes) {
+    row_strides_ = std::move(row_strides);
+    sizes_ = std::move(sizes);
+  }
 
   // A flat kernel: the columns from `column`, before `columns`.
   void emit_flat();
@@ -28,7 +31,7 @@ class CudaBody {
   void emit_row();
 
   // Is the access read or written by whole vectors? Its alignment is then part of `dense`.
-  bool is_vector(const Access& access) const;
+  bool is_vector(int32_t access_index) const;
 
  private:
   void emit_scalars(int stage);
@@ -48,7 +51,12 @@ class CudaBody {
   std::string value(int32_t index) const;
   std::string expression(int32_t index);
   std::string combined(int32_t reduction, const std::string& a, const std::string& b);
-  std::string element(int32_t access_index) const;
+  std::string element(int32_t access_index, const std::string& where = "") const;
+  std::string load(int32_t index);
+  std::string kept_element(int32_t index) const;
+  bool is_vector_load(int32_t index) const;
+  bool is_vector_store(const Store& store) const { return width_ > 1 && is_dense(store.access); }
+  bool is_dense(int32_t access_index) const { return access(access_index).strides.back() == Quantity{1, {}}; }
   int warps_per_row() const { return mapping_.threads_per_row / 32; }
 
   const KernelIr& kernel_;
@@ -57,6 +65,7 @@ class CudaBody {
   RowPlan plan_;
   int width_;
   std::vector<std::string> row_strides_;
+  std::vector<std::string> sizes_;
   std::vector<bool> known_;  // row values that have been written
 };
 

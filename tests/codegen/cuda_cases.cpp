@@ -22,7 +22,8 @@ double draw(std::mt19937_64& random, bool hard) {
   return hard && random() % 3 == 0 ? kSpecial[random() % std::size(kSpecial)] : normal(random);
 }
 
-Tensor make_input(const TensorDesc& desc, bool hard, std::mt19937_64& random) {
+Tensor make_input(const CudaCase& c, const TensorDesc& desc, std::mt19937_64& random) {
+  const bool hard = c.hard;
   Tensor t(desc.dtype, desc.dims);
   for (int64_t i = 0; i < t.count(); ++i) {
     switch (desc.dtype) {
@@ -43,7 +44,8 @@ Tensor make_input(const TensorDesc& desc, bool hard, std::mt19937_64& random) {
         break;
       default: {
         // All bits, and often small numbers, so that equal ones meet.
-        const uint64_t bits = random() % 2 == 0 ? random() : random() % 7 - 3;
+        uint64_t bits = random() % 2 == 0 ? random() : random() % 7 - 3;
+        if (c.index_below > 0) bits = random() % static_cast<uint64_t>(c.index_below);
         std::memcpy(t.as<char>() + i * static_cast<int64_t>(dtype_size(desc.dtype)), &bits, dtype_size(desc.dtype));
       }
     }
@@ -86,7 +88,7 @@ void run_case(const CudaOnCpu& kernels, const std::string& kernel_name, const Cu
   std::vector<void*> in;
   std::vector<void*> out;
   for (const TensorDesc& d : c.inputs) {
-    inputs.push_back(make_input(d, c.hard, random));
+    inputs.push_back(make_input(c, d, random));
     in.push_back(inputs.back().view().data);
   }
   for (const TensorDesc& d : c.outputs) {

@@ -20,6 +20,7 @@ struct CudaCase {
   double tolerance = 2e-6;  // relative to the value plus `scale`; integers agree exactly
   double scale = 1.2e-38;   // the smallest normal float
   bool exact = false;       // 16-bit floats agree exactly too: nothing before their rounding is inexact
+  int64_t index_below = 0;  // integers are indices below this; 0: any bits
   bool hard = true;         // a third of the floats are special values
 };
 

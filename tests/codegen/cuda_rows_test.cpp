@@ -80,7 +80,7 @@ TEST(CudaRows, SoftmaxAndNormInEveryMapping) {
     const KernelIr soft = row_kernel(type, false, softmax);
     const KernelIr norm = row_kernel(type, false, layer_norm);
     for (const auto& [width, threads] :
-         {std::pair{1, 2}, {8, 4}, {4, 32}, {1, 32}, {2, 64}, {4, 512}, {8, 1024}, {1, 1024}}) {
+         {std::pair{1, 1}, {1, 2}, {8, 4}, {4, 32}, {1, 32}, {2, 64}, {4, 512}, {8, 1024}, {1, 1024}}) {
       if (type == DType::FLOAT16 && width < 8) continue;
       for (const Dims& dims : kShapes) {
         cases.push_back(row_case("softmax", soft, {width, threads}, dims));
@@ -153,6 +153,77 @@ TEST(CudaRows, StoresOnceARow) {
   check_cases(cases);
 }
 
+// Rows that lie across memory: softmax over C of x[N, C, W], the row walked in steps of W.
+KernelIr inner_softmax() {
+  IrBuilder b;
+  b.kernel.inputs = 1;
+  b.kernel.lanes = true;
+  b.kernel.extents = {dim(0, 0), dim(0, 2), dim(0, 1)};
+  const std::vector<Quantity> strides = {dim(0, 1) * dim(0, 2), kOne, dim(0, 2)};
+  b.store(softmax(b, b.load({0, DType::FLOAT32, strides})), {1, DType::FLOAT32, strides});
+  return b.kernel;
+}
+
+TEST(CudaRows, RowsAcrossMemory) {
+  std::vector<CudaCase> cases;
+  for (const CudaMapping& mapping : {CudaMapping{1, 1}, {1, 32}, {4, 128}}) {
+    for (const Dims& d :
+         {Dims{1, 1, 1}, Dims{2, 5, 3}, Dims{3, 40, 67}, Dims{1, 300, 130}, Dims{0, 3, 4}, Dims{2, 0, 4}}) {
+      CudaCase c;
+      c.name = "inner softmax at " + d.to_string();
+      c.kernel = inner_softmax();
+      c.mapping = mapping;
+      c.inputs = c.outputs = {{DType::FLOAT32, d}};
+      c.tolerance = 2e-5;
+      cases.push_back(c);
+    }
+  }
+  check_cases(cases);
+}
+
+// y[N, P] of x[N, W]: elements 2, 5, 8 ... of each row from the other end, zeros where the row has none left; plus
+// b[i[p]], found by an index in memory; plus the coordinates themselves.
+KernelIr index_kernel() {
+  IrBuilder b;
+  b.kernel.inputs = 3;
+  b.kernel.extents = {dim(3, 0), dim(3, 1)};
+  const Ref n = b.index(0);
+  const Ref p = b.index(1);
+  const Ref width = b.size(dim(0, 1));
+  Access x{0, DType::FLOAT32, {dim(0, 1), {-3, {}}}};
+  x.add_offset(dim(0, 1));
+  x.add_offset({-3, {}});
+  const Ref room = b.binary(Opcode::SUB, width, b.constant(3, DType::INT64));
+  const Ref there = b.binary(Opcode::LE, b.binary(Opcode::MUL, p, b.constant(3, DType::INT64)), room);
+  const Ref from = b.load(x, -1, there);
+  const Ref where = b.load({1, DType::INT64, {kZero, kOne}});
+  const Ref found = b.load({2, DType::FLOAT16, {kZero, kZero}}, where);
+  const Ref first =
+      b.load({2, DType::FLOAT16, {kZero, kZero}}, n, b.binary(Opcode::LT, n, b.constant(2, DType::INT64)));
+  const Ref at = b.cast(b.binary(Opcode::ADD, n, p), DType::FLOAT32);
+  const Ref sum = b.binary(Opcode::ADD, b.binary(Opcode::ADD, from, found), b.binary(Opcode::MUL, first, at));
+  b.store(sum, {3, DType::FLOAT32, {dim(3, 1), kOne}});
+  return b.kernel;
+}
+
+TEST(CudaRows, ComputedPlacesAndConditions) {
+  std::vector<CudaCase> cases;
+  for (int width : {1, 4}) {
+    for (const auto& [in, out] :
+         {std::pair{Dims{3, 20}, Dims{3, 9}}, {Dims{5, 64}, Dims{5, 16}}, {Dims{1, 3}, Dims{1, 1}}}) {
+      CudaCase c;
+      c.name = "indices at " + in.to_string();
+      c.kernel = index_kernel();
+      c.mapping = {width, 0};
+      c.inputs = {{DType::FLOAT32, in}, {DType::INT64, {out[1]}}, {DType::FLOAT16, {8}}};
+      c.outputs = {{DType::FLOAT32, out}};
+      c.index_below = 8;
+      cases.push_back(c);
+    }
+  }
+  check_cases(cases);
+}
+
 TEST(CudaRows, AReductionStoredAlongItsRow) {
   const KernelIr kernel =
       row_kernel(DType::FLOAT32, false, [](IrBuilder& b, Ref x) { return b.reduce(Opcode::MAXIMUM, x); });
@@ -174,6 +245,7 @@ TEST(CudaRows, MappingsFollowTheColumns) {
   EXPECT_EQ(names(soft, 256), "row32x4 ");
   EXPECT_EQ(names(soft, 4096), "row512x4 row128x4 row32x4 ");
   EXPECT_EQ(names(soft, 4097), "row512x1 row128x1 row32x1 ");
+  EXPECT_EQ(names(inner_softmax(), 4096), "row1x1 row32x1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 64), "flat8 flat1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 63), "flat1 ");
   for (const char* name : {"flat1", "flat8", "row2x1", "row1024x8"}) {

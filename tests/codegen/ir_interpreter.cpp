@@ -222,7 +222,10 @@ class Interpreter {
     for (const Access& a : kernel.accesses) {
       strides_.emplace_back();
       for (const Quantity& q : a.strides) strides_.back().push_back(value_of(q, shape));
+      starts_.push_back(0);
+      for (const Quantity& q : a.offset) starts_.back() += value_of(q, shape);
     }
+    for (const Quantity& q : kernel.sizes) sizes_.push_back(value_of(q, shape));
   }
 
   void run(const std::vector<Tensor>& operands) {
@@ -234,12 +237,15 @@ class Interpreter {
  private:
   int64_t offset(int32_t access, int64_t row, int64_t column) const {
     const std::vector<int64_t>& strides = strides_[static_cast<size_t>(access)];
-    int64_t at = column * strides.back();
-    for (size_t i = extents_.size() - 1; i-- > 0;) {
-      at += row % extents_[i] * strides[i];
-      row /= extents_[i];
-    }
+    int64_t at = starts_[static_cast<size_t>(access)] + column * strides.back();
+    for (size_t i = 0; i + 1 < extents_.size(); ++i) at += coordinate(i, row, column) * strides[i];
     return at;
+  }
+
+  int64_t coordinate(size_t axis, int64_t row, int64_t column) const {
+    if (axis + 1 == extents_.size()) return column;
+    for (size_t i = extents_.size() - 1; i-- > axis + 1;) row /= extents_[i];
+    return row % extents_[axis];
   }
 
   void run_row(const std::vector<Tensor>& operands, int64_t row) {
@@ -271,14 +277,18 @@ class Interpreter {
               int64_t row, int64_t column) const {
     if (inst.op == Opcode::CONST) return cast({inst.number, 0}, DType::FLOAT64, inst.type);
     if (inst.op == Opcode::ROW_SIZE) return cast({0, extents_.back()}, DType::INT64, inst.type);
-    if (inst.op == Opcode::LOAD) {
-      const Access& access = kernel_.accesses[static_cast<size_t>(inst.access)];
-      return read(operands[static_cast<size_t>(access.operand)], offset(inst.access, row, column));
-    }
+    if (inst.op == Opcode::SIZE) return {0, sizes_[static_cast<size_t>(inst.access)]};
+    if (inst.op == Opcode::INDEX) return {0, coordinate(static_cast<size_t>(inst.access), row, column)};
     Value args[3];
-    for (int k = 0; k < 3 && inst.args[k] >= 0; ++k) {
+    for (int k = 0; k < 3; ++k) {
+      if (inst.args[k] < 0) continue;
       const std::vector<Value>& v = values[static_cast<size_t>(inst.args[k])];
       args[k] = v[v.size() == 1 ? 0 : static_cast<size_t>(column)];
+    }
+    if (inst.op == Opcode::LOAD) {
+      if (inst.args[1] >= 0 && args[1].whole == 0) return {};
+      const Access& access = kernel_.accesses[static_cast<size_t>(inst.access)];
+      return read(operands[static_cast<size_t>(access.operand)], offset(inst.access, row, column) + args[0].whole);
     }
     return apply(inst, kernel_.insts[static_cast<size_t>(inst.args[0])].type, args);
   }
@@ -287,6 +297,8 @@ class Interpreter {
   std::vector<bool> per_element_;
   std::vector<int64_t> extents_;
   std::vector<std::vector<int64_t>> strides_;
+  std::vector<int64_t> starts_;
+  std::vector<int64_t> sizes_;
 };
 
 }  // namespace
