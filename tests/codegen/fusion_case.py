@@ -35,13 +35,10 @@ def draw(*shape, seed=7):
 
 # Known faults, by what they show.
 SIBLINGS = "kernels that share an input and nothing else stay apart: x * sigmoid(x) is a Swish, beside the sigmoid"
-REGROUPED = "outputs of which one has merged dims share no box; the Shape of an inner value makes it an output"
 SIXTEEN = "16-bit values are rounded only where a region stores them, and the tolerance of the tuner is below that"
 OVERFLOW = "norms square in float32 where the reference sums in double: rows with values over 1.8e19 differ, and the"
 OVERFLOW += " tuner drops norms of short rows, which such values reach without a NaN beside them"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"
-LANES = "in vectors across rows the place within a row is no vector: LLVM refuses the code, the kernel is dropped"
-STORED = "a reduction's result that is stored along its own row is stored in the pass that still computes it: map::at"
 NO_RULE = "the op has no rule in codegen"
 COMPUTED_END = "what a Slice with computed ends leaves has an unknown size"
 REJOIN = "a value with several readers stays outside when the readers become one region only later: a unit is not tried"
