@@ -28,8 +28,7 @@ size_t constant_bytes_of(const Program& program) {
   return bytes;
 }
 
-Model make_model(EngineFile file, Backing backing, Clock::time_point start,
-                 const std::string& device) {
+Model make_model(EngineFile file, Backing backing, Clock::time_point start, const std::string& device) {
   Model model;
   model.graph_text = std::move(file.graph_text);
   model.lock_text = std::move(file.lock_text);

@@ -38,8 +38,7 @@ ShapeRange to_public(const internal::ShapeRange& range) {
 
 }  // namespace
 
-Engine::Impl::Impl(Program program, Backing backing, int threads_wanted,
-                   const std::string& device)
+Engine::Impl::Impl(Program program, Backing backing, int threads_wanted, const std::string& device)
     : engine(std::make_shared<const internal::Engine>(std::move(program), std::move(backing), device)),
       threads(threads_wanted) {
   const Program& p = engine->program();
