@@ -95,11 +95,13 @@ std::string Dim::term_key(const Term& term) {
 
 void Dim::add_term(Term term) {
   if (term.coefficient == 0) return;
+  checked_mul(-1, term.coefficient);  // its text has the magnitude
   const std::string key = term_key(term);
   auto it = std::lower_bound(terms_.begin(), terms_.end(), key,
                              [](const Term& t, const std::string& k) { return term_key(t) < k; });
   if (it != terms_.end() && term_key(*it) == key) {
     it->coefficient = checked_add(it->coefficient, term.coefficient);
+    checked_mul(-1, it->coefficient);
     if (it->coefficient == 0) terms_.erase(it);
   } else {
     check_limit(term.atoms.size(), limits::dim_factors, "factors in one of its terms");

@@ -260,6 +260,10 @@ void infer_node(Node& node) {
     def.infer(context);
     for (const Value* out : node.outputs) {
       check_internal(out == nullptr || out->type.dtype != DType::UNDEFINED, "shape rule left an output without type");
+      if (out != nullptr && out->type.shape.ranked() && out->type.shape.rank() > kMaxRank) {
+        throw Error(Code::LIMIT, "a result of rank " + std::to_string(out->type.shape.rank()) + ": rank above " +
+                                     std::to_string(kMaxRank) + " is not supported");
+      }
     }
   } catch (const Error& e) {
     if (!node.bodies.empty()) throw;  // an inner node is named already

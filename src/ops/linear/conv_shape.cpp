@@ -272,6 +272,7 @@ Shape infer_shape(InferContext& ctx, bool transpose) {
   const std::vector<Dim> x = ctx.shape(0).ranked() ? ctx.shape(0).dims() : ctx.fresh_shape(rank).dims();
   const std::vector<Dim> w = ctx.shape(1).ranked() ? ctx.shape(1).dims() : ctx.fresh_shape(rank).dims();
   const int64_t group = ctx.attrs().get_int("group", 1);
+  if (group < 1) throw Error(Code::ATTRIBUTE, "group is " + std::to_string(group));
   const Dim in_channels = channel_dim(last, x);
   Dim out_channels = transpose ? w[1] * Dim(group) : w[0];
   expect_dim(in_channels, transpose ? w[0] : w[1] * Dim(group), "channels of the input");

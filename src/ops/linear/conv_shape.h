@@ -52,6 +52,9 @@ std::vector<D> join_layout(bool channels_last, const D& batch, const D& channels
 }
 template <typename D>
 std::vector<D> spatial_dims(bool channels_last, const std::vector<D>& dims) {
+  if (dims.size() < 2) {
+    throw Error(Code::SHAPE_MISMATCH, "a tensor of rank " + std::to_string(dims.size()) + " has no batch and channels");
+  }
   return channels_last ? std::vector<D>(dims.begin() + 1, dims.end() - 1)
                        : std::vector<D>(dims.begin() + 2, dims.end());
 }
