@@ -208,11 +208,22 @@ Refusal why_not_view(const OpView& op) {
       return {Why::UNKNOWN_RANK, "the rank of an operand of " + op.op + " is not known"};
     }
   }
-  if (op.op == "Slice") return need_constants(op, {1, 2, 3, 4});
+  if (op.op == "Slice") {
+    if (Refusal why = need_constants(op, {1, 2, 3, 4}); !why.empty()) return why;
+    const size_t count = op.has(1) ? numbers(op, 1).size() : 0;
+    const bool fits = op.has(1) && (!op.has(3) || numbers(op, 3).size() == count) &&
+                      (!op.has(4) || numbers(op, 4).size() == count) &&
+                      count <= static_cast<size_t>(op.inputs[0].shape.rank());
+    return fits ? Refusal{} : Refusal{Why::VIEW_NOT_CONSTANT, "the begins, axes and steps of Slice do not fit"};
+  }
   if (op.op == "Pad") {
     const std::string mode = op.attrs->get_string("mode", "constant");
     if (mode != "constant") return {Why::OP_NOT_GENERATED, "Pad by " + mode + " is not generated"};
-    return need_constants(op, {1, 2, 3});
+    if (!op.has(1)) return {Why::VIEW_NOT_CONSTANT, "Pad without widths"};
+    if (Refusal why = need_constants(op, {1, 2, 3}); !why.empty()) return why;
+    const size_t axes = op.has(3) ? numbers(op, 3).size() : static_cast<size_t>(op.inputs[0].shape.rank());
+    if (numbers(op, 1).size() != 2 * axes) return {Why::VIEW_NOT_CONSTANT, "the widths of Pad do not fit its axes"};
+    return {};
   }
   return op.op == "Gather" ? why_not_gather(op) : Refusal{};
 }

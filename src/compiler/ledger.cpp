@@ -49,7 +49,8 @@ class Finisher {
 
   int64_t bytes_at_opt(const LedgerEntry& entry) const {
     const auto seen = seen_.find(entry.value);
-    if (const auto bytes = at_opt(entry.bytes)) return *bytes;
+    // At sizes that no run has, a dim such as N-3 may be negative.
+    if (const auto bytes = at_opt(entry.bytes)) return std::max<int64_t>(*bytes, -1);
     if (seen == seen_.end()) return -1;
     const Shape& shape = buffer(entry.value).type.shape;
     const auto size = static_cast<int64_t>(dtype_size(buffer(entry.value).type.dtype));

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import exports  # noqa: E402
+import dynamic_models as exports  # noqa: E402
 
 TOLERANCE = 2e-5
 

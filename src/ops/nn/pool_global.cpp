@@ -94,7 +94,13 @@ std::vector<D> unpooled_dims(const Attributes& attrs, const std::vector<D>& x) {
   }
   std::vector<D> y(x.begin(), x.begin() + 2);
   for (size_t i = 0; i < rank; ++i) {
-    y.push_back((x[i + 2] - D(1)) * D(strides[i]) + D(kernel[i] - pads[i] - pads[rank + i]));
+    const Dim size =  // Dims are added and multiplied with checks
+        (Dim(x[i + 2]) - 1) * Dim(strides[i]) + Dim(kernel[i]) - Dim(pads[i]) - Dim(pads[rank + i]);
+    if constexpr (std::is_same_v<D, int64_t>) {
+      y.push_back(size.value());
+    } else {
+      y.push_back(size);
+    }
   }
   return y;
 }

@@ -124,7 +124,8 @@ void roi_align(EvalContext& ctx) {
     const Region<C> r = region_of(o, boxes + 4 * n);
     for (int64_t bin = 0; bin < o.height * o.width; ++bin) {
       samples.clear();
-      for (int64_t i = 0; i < r.rows * r.columns; ++i) {
+      const int64_t points = checked_mul(r.rows, r.columns);
+      for (int64_t i = 0; i < points; ++i) {
         const C y = r.y + (C(bin / o.width) + (C(i / r.columns) + C(0.5)) / C(r.rows)) * r.bin_height;
         const C at = r.x + (C(bin % o.width) + (C(i % r.columns) + C(0.5)) / C(r.columns)) * r.bin_width;
         samples.push_back(corners_of(y, at, x[2], x[3]));
