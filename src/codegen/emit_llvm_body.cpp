@@ -3,7 +3,6 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include <algorithm>
-#include <set>
 
 #include "codegen/emit_llvm_target.h"
 
@@ -13,12 +12,6 @@ using llvm::Type;
 using llvm::Value;
 
 namespace {
-
-// What computing one element again costs, in rough instructions.
-int cost_of(Opcode op) {
-  if (is_transcendental(op)) return 20;
-  return op == Opcode::DIV || op == Opcode::SQRT || op == Opcode::RECIPROCAL ? 8 : 1;
-}
 
 constexpr int kSideBySide = 4;  // vectors at work together: their latencies overlap (docs/codegen.md has the figures)
 constexpr int kRecomputeCost = 16;  // above this, a value that a later pass reads is kept in a row buffer
@@ -31,51 +24,7 @@ BodyEmitter::BodyEmitter(const KernelIr& kernel, llvm::IRBuilder<>& builder, Val
       math_(builder, math_target()),
       scratch_(scratch),
       width_(vector_width()),
-      per_element_(kernel.per_element()),
-      stage_(kernel.stages()) {
-  for (size_t i = 0; i < kernel.insts.size(); ++i) {
-    if (!is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
-  }
-  for (const Store& s : kernel.stores) {
-    if (kernel.accesses[static_cast<size_t>(s.access)].moves_along_row())
-      stages_ = std::max(stages_, store_stage(s) + 1);
-  }
-  plan_buffers();
-}
-
-// The pass that stores along the row: a reduction's own pass is over before its result can be stored.
-int BodyEmitter::store_stage(const Store& s) const {
-  const auto value = static_cast<size_t>(s.value);
-  return stage_[value] + (is_reduction(kernel_.insts[value].op) ? 1 : 0);
-}
-
-// A float value that a later pass reads and that is costly to compute again is kept.
-void BodyEmitter::plan_buffers() {
-  for (bool changed = true; changed;) {
-    changed = false;
-    std::vector<int> cost(kernel_.insts.size(), 0);
-    for (size_t i = 0; i < kernel_.insts.size(); ++i) {
-      if (!per_element_[i]) continue;
-      cost[i] = cost_of(kernel_.insts[i].op);
-      for (int32_t arg : kernel_.insts[i].args) {
-        if (arg >= 0 && varies(arg) && buffers_.count(arg) == 0) cost[i] += cost[static_cast<size_t>(arg)];
-      }
-    }
-    for (size_t i = 0; i < kernel_.insts.size() && !changed; ++i) {
-      const Inst& inst = kernel_.insts[i];
-      if (!per_element_[i] && !is_reduction(inst.op)) continue;
-      for (int32_t arg : inst.args) {
-        if (arg < 0 || !varies(arg) || is_reduction(inst.op) || buffers_.count(arg) != 0) continue;
-        const bool later = stage_[i] > stage_[static_cast<size_t>(arg)];
-        if (!later || cost[static_cast<size_t>(arg)] <= kRecomputeCost) continue;
-        if (kernel_.insts[static_cast<size_t>(arg)].type != DType::FLOAT32) continue;
-        buffers_.emplace(arg, static_cast<int>(buffers_.size()));
-        changed = true;
-        break;
-      }
-    }
-  }
-}
+      plan_(kernel, kRecomputeCost) {}
 
 llvm::BasicBlock* BodyEmitter::block(const char* name) {
   return llvm::BasicBlock::Create(b_.getContext(), name, b_.GetInsertBlock()->getParent());
@@ -84,11 +33,11 @@ llvm::BasicBlock* BodyEmitter::block(const char* name) {
 void BodyEmitter::emit_row(Row row) {
   row_ = std::move(row);
   scalars_.clear();
-  for (int stage = 0; stage < stages_; ++stage) {
+  for (int stage = 0; stage < plan_.stages(); ++stage) {
     emit_scalars(stage);
     emit_stage(stage);
   }
-  emit_scalars(stages_);
+  emit_scalars(plan_.stages());
   for (const Store& s : kernel_.stores) {
     const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
     if (!access.moves_along_row()) {
@@ -101,57 +50,16 @@ void BodyEmitter::emit_row(Row row) {
 void BodyEmitter::emit_scalars(int stage) {
   for (size_t i = 0; i < kernel_.insts.size(); ++i) {
     const auto index = static_cast<int32_t>(i);
-    if (varies(index) || is_reduction(kernel_.insts[i].op) || scalars_.count(index) != 0) continue;
-    if (stage_[i] <= stage) scalars_[index] = emit(index, scalars_, nullptr, nullptr);
+    if (!plan_.is_live(index) || varies(index) || is_reduction(kernel_.insts[i].op) || scalars_.count(index) != 0)
+      continue;
+    if (plan_.stage_of(index) <= stage) scalars_[index] = emit(index, scalars_, nullptr, nullptr);
   }
-}
-
-// Instructions that a pass computes, in order: what its reductions, stores and row buffers need.
-std::vector<int32_t> BodyEmitter::needed_in(int stage) const {
-  std::set<int32_t> wanted;
-  std::vector<int32_t> work;
-  auto want = [&](int32_t index) {
-    if (varies(index) && wanted.insert(index).second) work.push_back(index);
-  };
-  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
-    const Inst& inst = kernel_.insts[i];
-    if (is_reduction(inst.op) && stage_[i] == stage) want(inst.args[0]);
-  }
-  for (const Store& s : kernel_.stores) {
-    if (store_stage(s) == stage) want(s.value);
-  }
-  for (const auto& [index, slot] : buffers_) {
-    if (stage_[static_cast<size_t>(index)] == stage) want(index);
-  }
-  while (!work.empty()) {
-    const int32_t index = work.back();
-    work.pop_back();
-    if (buffers_.count(index) != 0 && stage_[static_cast<size_t>(index)] < stage) continue;  // read back
-    for (int32_t arg : kernel_.insts[static_cast<size_t>(index)].args) {
-      if (arg >= 0) want(arg);
-    }
-  }
-  return {wanted.begin(), wanted.end()};
-}
-
-std::vector<int32_t> BodyEmitter::reductions_in(int stage) const {
-  std::vector<int32_t> out;
-  for (size_t i = 0; i < kernel_.insts.size(); ++i) {
-    if (is_reduction(kernel_.insts[i].op) && stage_[i] == stage) out.push_back(static_cast<int32_t>(i));
-  }
-  return out;
-}
-
-bool BodyEmitter::stores_in(int stage) const {
-  return std::any_of(kernel_.stores.begin(), kernel_.stores.end(), [&](const Store& s) {
-    return kernel_.accesses[static_cast<size_t>(s.access)].moves_along_row() && store_stage(s) == stage;
-  });
 }
 
 void BodyEmitter::emit_stage(int stage) {
-  const std::vector<int32_t> order = needed_in(stage);
-  const std::vector<int32_t> reductions = reductions_in(stage);
-  if (order.empty() && reductions.empty() && !stores_in(stage)) return;
+  const std::vector<int32_t> order = plan_.needed_in(stage, true);
+  const std::vector<int32_t> reductions = plan_.reductions_of(stage);
+  if (order.empty() && reductions.empty() && plan_.stores_of(stage).empty()) return;
 
   const int unroll = kSideBySide;
   const size_t lanes = reductions.size() * static_cast<size_t>(unroll);
@@ -234,24 +142,19 @@ std::vector<BodyEmitter::Values> BodyEmitter::emit_columns(const std::vector<int
                                                            const std::vector<Value*>& columns, Value* mask) {
   std::vector<Values> values(columns.size());
   for (int32_t index : order) {
-    const auto buffer = buffers_.find(index);
     for (size_t copy = 0; copy < columns.size(); ++copy) {
       Value*& value = values[copy][index];
-      if (buffer != buffers_.end() && stage_[static_cast<size_t>(index)] < stage) {
+      if (plan_.read_back(index, stage)) {
         Value* kept = buffer_pointer(index, columns[copy]);
         value = b_.CreateAlignedLoad(widen(b_.getFloatTy(), true), kept, llvm::Align(4));
         continue;
       }
       value = emit(index, values[copy], columns[copy], mask);
       // The buffer is as long as whole vectors, so its stores need no mask.
-      if (buffer != buffers_.end()) {
-        b_.CreateAlignedStore(value, buffer_pointer(index, columns[copy]), llvm::Align(4));
-      }
+      if (plan_.is_kept(index)) b_.CreateAlignedStore(value, buffer_pointer(index, columns[copy]), llvm::Align(4));
     }
   }
-  for (const Store& s : kernel_.stores) {
-    const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
-    if (!access.moves_along_row() || store_stage(s) != stage) continue;
+  for (const Store& s : plan_.stores_of(stage)) {
     for (size_t copy = 0; copy < columns.size(); ++copy) {
       store(s.access, argument(s.value, values[copy], true), columns[copy], mask);
     }

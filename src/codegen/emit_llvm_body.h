@@ -13,6 +13,7 @@
 
 #include "codegen/emit_llvm_math.h"
 #include "codegen/kernel_ir.h"
+#include "codegen/row_plan.h"
 
 namespace deepjit {
 
@@ -38,20 +39,15 @@ class BodyEmitter {
   // Emits the work for the rows that begin at the columns to do.
   void emit_lanes(Row row);
   // Float rows that the scratch memory must hold.
-  int row_buffers() const { return static_cast<int>(buffers_.size()); }
+  int row_buffers() const { return static_cast<int>(plan_.kept().size()); }
 
  private:
   using Values = std::map<int32_t, llvm::Value*>;  // instruction -> its value
 
-  void plan_buffers();
-  std::vector<int32_t> needed_in(int stage) const;
   void emit_scalars(int stage);
   void emit_stage(int stage);
   void emit_lane_vector(llvm::Value* lane, llvm::Value* mask);
   void emit_lane_stage(int stage, llvm::Value* lane, llvm::Value* mask);
-  std::vector<int32_t> reductions_in(int stage) const;
-  bool stores_in(int stage) const;
-  int store_stage(const Store& s) const;
   // Some vectors of columns, instruction by instruction side by side: their chains of latencies overlap. `mask` is null
   // for full vectors. Returns the values of all instructions, per vector.
   std::vector<Values> emit_columns(const std::vector<int32_t>& order, int stage,
@@ -84,17 +80,14 @@ class BodyEmitter {
   llvm::Value* identity(const Inst& reduction, bool vector);
   llvm::Value* across(Opcode op, llvm::Value* vector);
   llvm::BasicBlock* block(const char* name);
-  bool varies(int32_t index) const { return per_element_[static_cast<size_t>(index)]; }
+  bool varies(int32_t index) const { return plan_.per_element(index); }
 
   const KernelIr& kernel_;
   llvm::IRBuilder<>& b_;
   llvm_math::Math math_;
   llvm::Value* scratch_;
   int width_;
-  std::vector<bool> per_element_;
-  std::vector<int> stage_;
-  int stages_ = 1;
-  std::map<int32_t, int> buffers_;  // instruction -> its row buffer
+  RowPlan plan_;
 
   // Of the row at work.
   Row row_;

@@ -36,15 +36,16 @@ void BodyEmitter::emit_lane_vector(Value* lane, Value* mask) {
   auto known = [&](int stage) {  // what does not vary along the rows and is known before the pass
     for (size_t i = 0; i < kernel_.insts.size(); ++i) {
       const auto index = static_cast<int32_t>(i);
-      if (varies(index) || is_reduction(kernel_.insts[i].op) || scalars_.count(index) != 0) continue;
-      if (stage_[i] <= stage) scalars_[index] = splat(emit(index, scalars_, lane, mask));
+      if (!plan_.is_live(index) || varies(index) || is_reduction(kernel_.insts[i].op) || scalars_.count(index) != 0)
+        continue;
+      if (plan_.stage_of(index) <= stage) scalars_[index] = splat(emit(index, scalars_, lane, mask));
     }
   };
-  for (int stage = 0; stage < stages_; ++stage) {
+  for (int stage = 0; stage < plan_.stages(); ++stage) {
     known(stage);
     emit_lane_stage(stage, lane, mask);
   }
-  known(stages_);
+  known(plan_.stages());
   for (const Store& s : kernel_.stores) {
     const Access& access = kernel_.accesses[static_cast<size_t>(s.access)];
     if (!access.moves_along_row()) store(s.access, scalars_.at(s.value), lane, mask);
@@ -53,9 +54,9 @@ void BodyEmitter::emit_lane_vector(Value* lane, Value* mask) {
 
 // One pass over the places of the rows.
 void BodyEmitter::emit_lane_stage(int stage, Value* lane, Value* mask) {
-  const std::vector<int32_t> order = needed_in(stage);
-  const std::vector<int32_t> reductions = reductions_in(stage);
-  if (order.empty() && reductions.empty() && !stores_in(stage)) return;
+  const std::vector<int32_t> order = plan_.needed_in(stage, true);
+  const std::vector<int32_t> reductions = plan_.reductions_of(stage);
+  if (order.empty() && reductions.empty() && plan_.stores_of(stage).empty()) return;
   llvm::BasicBlock* before = b_.GetInsertBlock();
   llvm::BasicBlock* head = block("place");
   llvm::BasicBlock* body = block("place");

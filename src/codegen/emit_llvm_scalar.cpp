@@ -34,11 +34,11 @@ Value* BodyEmitter::buffer_pointer(int32_t index, Value* column) {
   // Buffers lie one after another, each a row rounded up to whole vectors.
   Value* lane = b_.getInt64(static_cast<uint64_t>(width_));
   if (kernel_.lanes) {  // one vector a place
-    Value* first = b_.CreateMul(row_.size, b_.getInt64(static_cast<uint64_t>(buffers_.at(index))));
+    Value* first = b_.CreateMul(row_.size, b_.getInt64(static_cast<uint64_t>(plan_.kept().at(index))));
     return b_.CreateGEP(b_.getFloatTy(), scratch_, b_.CreateMul(b_.CreateAdd(first, place_), lane));
   }
   Value* length = b_.CreateMul(b_.CreateUDiv(b_.CreateAdd(row_.size, b_.CreateSub(lane, b_.getInt64(1))), lane), lane);
-  Value* at = b_.CreateAdd(b_.CreateMul(length, b_.getInt64(static_cast<uint64_t>(buffers_.at(index)))), column);
+  Value* at = b_.CreateAdd(b_.CreateMul(length, b_.getInt64(static_cast<uint64_t>(plan_.kept().at(index)))), column);
   return b_.CreateGEP(b_.getFloatTy(), scratch_, at);
 }
 
