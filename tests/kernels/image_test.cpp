@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "op_test_util.h"
 
@@ -147,6 +151,73 @@ TEST(RoiAlign, AveragesABilinearGrid) {
   // Samples lie at columns 0, 1 and 2, 3 after the half-pixel shift.
   expect_close(run_op("RoiAlign", attrs, {x, boxes, image})[0], f32({1, 1, 1, 2}, {0.5f, 2.5f}));
   EXPECT_EQ(error_code_of([&] { run_op("RoiAlign", attrs, {x, boxes, i64({1}, {1})}); }), Code::INDEX_RANGE);
+}
+
+// As the operator's text has it, point by point.
+std::vector<float> points_of_bins(const Tensor& x, const Tensor& boxes, int64_t height, int64_t width, int64_t ratio,
+                                  bool maximum) {
+  const int64_t h = x.dims()[2], w = x.dims()[3];
+  std::vector<float> out;
+  for (int64_t n = 0; n < boxes.dims()[0]; ++n) {
+    const float* box = boxes.as<float>() + 4 * n;
+    const double left = box[0] - 0.5, top = box[1] - 0.5;
+    const double bin_h = (box[3] - box[1]) / static_cast<double>(height);
+    const double bin_w = (box[2] - box[0]) / static_cast<double>(width);
+    for (int64_t bin = 0; bin < height * width; ++bin) {
+      double sum = 0, most = -1e30;
+      for (int64_t i = 0; i < ratio * ratio; ++i) {
+        double y = top + (double(bin / width) + (double(i / ratio) + 0.5) / double(ratio)) * bin_h;
+        double z = left + (double(bin % width) + (double(i % ratio) + 0.5) / double(ratio)) * bin_w;
+        double parts[4] = {0, 0, 0, 0};
+        if (y >= -1 && y <= double(h) && z >= -1 && z <= double(w)) {
+          y = std::clamp(y, 0.0, double(h - 1));
+          z = std::clamp(z, 0.0, double(w - 1));
+          const auto y0 = static_cast<int64_t>(y), x0 = static_cast<int64_t>(z);
+          for (int k = 0; k < 4; ++k) {
+            const int64_t row = std::min(y0 + k / 2, h - 1), column = std::min(x0 + k % 2, w - 1);
+            const double fy = y - double(y0), fx = z - double(x0);
+            parts[k] = (k / 2 == 1 ? fy : 1 - fy) * (k % 2 == 1 ? fx : 1 - fx) * x.as<float>()[row * w + column];
+          }
+        }
+        sum += parts[0] + parts[1] + parts[2] + parts[3];
+        most = std::max(most, std::max(std::max(parts[0], parts[1]), std::max(parts[2], parts[3])));
+      }
+      out.push_back(static_cast<float>(maximum ? most : sum / double(ratio * ratio)));
+    }
+  }
+  return out;
+}
+
+TEST(RoiAlign, EqualsItsPointsWhateverTheirNumber) {
+  Tensor x(DType::FLOAT32, {1, 1, 7, 9});
+  for (int64_t i = 0; i < 63; ++i) x.as<float>()[i] = static_cast<float>((i * 37) % 23 - 11);
+  // Inside, over every edge, turned around, thinner than a pixel, outside.
+  const Tensor boxes =
+      f32({6, 4}, {1, 1, 6, 5, -3, -2, 12, 9, 8, 6, 2, 1, 3.2f, 2, 3.3f, 2.1f, 20, 20, 30, 30, 0, 0, 9, 7});
+  const Tensor images = i64({6}, {0, 0, 0, 0, 0, 0});
+  for (const int64_t ratio : {1, 2, 3, 50}) {
+    for (const std::string mode : {"avg", "max"}) {
+      const AttrList attrs{
+          {"output_height", int64_t{3}}, {"output_width", int64_t{2}}, {"sampling_ratio", ratio}, {"mode", mode}};
+      const Tensor y = run_op("RoiAlign", attrs, {x, boxes, images})[0];
+      const std::vector<float> want = points_of_bins(x, boxes, 3, 2, ratio, mode == "max");
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(y.as<float>()[i], want[i], 2e-5) << ratio << mode << i;
+    }
+  }
+}
+
+TEST(RoiAlign, ManyPointsOverManyPixelsTakeNoTime) {
+  const Tensor x(DType::FLOAT32, {1, 4, 64, 64}), images = i64({1}, {0});
+  const auto start = std::chrono::steady_clock::now();
+  auto run = [&](int64_t ratio, float size) {
+    const AttrList attrs{{"output_height", int64_t{4}}, {"output_width", int64_t{4}}, {"sampling_ratio", ratio}};
+    return run_op("RoiAlign", attrs, {x, f32({1, 4}, {0, 0, size, size}), images});
+  };
+  run(1 << 18, 64);
+  run(0, 1 << 19);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  EXPECT_EQ(error_code_of([&] { run(1 << 19, 64); }), Code::ATTRIBUTE);
+  EXPECT_EQ(error_code_of([&] { run(0, 1 << 22); }), Code::RUN_VALUE);
 }
 
 TEST(MaxRoiPool, BinsOverlapAndEmptyBinsAreZero) {

@@ -10,29 +10,50 @@ namespace deepjit {
 
 namespace {
 
-// The four pixels around a point, and their weights; all weights are 0 for a point outside.
+// What the sampling points of one bin make of one axis. Weights are products of one factor an axis, so the points of a
+// bin, however many, come down to a factor for each row and each column of pixels that they touch.
 template <typename C>
-struct Corners {
-  int64_t at[4] = {0, 0, 0, 0};
-  C weight[4] = {0, 0, 0, 0};
+struct AxisPart {
+  struct Pixel {
+    C sum = 0, least = 0, most = 0;  // of the weights that points give it; least and most where it was touched at all
+    bool touched = false;
+  };
+  int64_t first = 0;  // of the pixels
+  std::vector<Pixel> pixels;
+  bool outside = false;  // a point is beyond the image: its value is 0
+
+  void touch(int64_t at, C weight) {
+    Pixel& p = pixels[static_cast<size_t>(at - first)];
+    p.sum += weight;
+    p.least = p.touched ? std::min(p.least, weight) : weight;
+    p.most = p.touched ? std::max(p.most, weight) : weight;
+    p.touched = true;
+  }
 };
 
+// The points lie at start + (i + 0.5) / points * length, over an axis of `size` pixels.
 template <typename C>
-Corners<C> corners_of(C y, C x, int64_t height, int64_t width) {
-  Corners<C> c;
-  if (!(y >= C(-1) && y <= C(height) && x >= C(-1) && x <= C(width))) return c;
-  y = std::max(y, C(0));
-  x = std::max(x, C(0));
-  int64_t y0 = static_cast<int64_t>(y), x0 = static_cast<int64_t>(x);
-  if (y0 >= height - 1) y = C(y0 = height - 1);
-  if (x0 >= width - 1) x = C(x0 = width - 1);
-  const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
-  const C dy = y - C(y0), dx = x - C(x0);
-  const int64_t at[4] = {y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1};
-  const C weight[4] = {(C(1) - dy) * (C(1) - dx), (C(1) - dy) * dx, dy * (C(1) - dx), dy * dx};
-  std::copy_n(at, 4, c.at);
-  std::copy_n(weight, 4, c.weight);
-  return c;
+AxisPart<C> axis_part(C start, C length, int64_t points, int64_t size) {
+  AxisPart<C> part;
+  auto pixel = [&](C at) {
+    return std::clamp<int64_t>(static_cast<int64_t>(std::clamp(at, C(-1), C(size))), 0, size - 1);
+  };
+  part.first = pixel(std::min(start, start + length));
+  part.pixels.resize(static_cast<size_t>(pixel(std::max(start, start + length) + C(1)) - part.first + 1));
+  const int64_t last = part.first + static_cast<int64_t>(part.pixels.size()) - 1;
+  for (int64_t i = 0; i < points; ++i) {
+    C at = start + (C(i) + C(0.5)) / C(points) * length;
+    if (!(at >= C(-1) && at <= C(size))) {
+      part.outside = true;
+      continue;
+    }
+    at = std::max(at, C(0));
+    const int64_t low = std::clamp(static_cast<int64_t>(at), part.first, last);
+    if (low >= size - 1) at = C(size - 1);
+    part.touch(low, C(1) - (at - C(low)));
+    part.touch(std::min(low + 1, last), at - C(low));
+  }
+  return part;
 }
 
 // One region's box in input coordinates and the sampling grid of each of its bins.
@@ -48,6 +69,8 @@ struct AlignOptions {
   bool half_pixel, maximum;
 };
 
+constexpr int64_t kMostPoints = 1 << 20;  // of a region along an axis, and of its size in pixels
+
 AlignOptions align_options(const Attributes& attrs) {
   AlignOptions o;
   o.height = attrs.get_int("output_height", 1);
@@ -60,7 +83,9 @@ AlignOptions align_options(const Attributes& attrs) {
   if (transform != "half_pixel" && transform != "output_half_pixel") {
     throw Error(Code::ATTRIBUTE, "RoiAlign: coordinate_transformation_mode is \"" + transform + "\"");
   }
-  if (o.height < 1 || o.width < 1 || o.ratio < 0) {
+  const int64_t points = std::max<int64_t>(o.ratio, 1);
+  if (o.height < 1 || o.width < 1 || o.ratio < 0 || points > kMostPoints / std::min(o.height, kMostPoints) ||
+      points > kMostPoints / std::min(o.width, kMostPoints)) {
     throw Error(Code::ATTRIBUTE, "RoiAlign: output_height, output_width or sampling_ratio is out of range");
   }
   o.half_pixel = transform == "half_pixel";
@@ -81,28 +106,45 @@ Region<C> region_of(const AlignOptions& o, const C* box) {
   }
   r.bin_height = height / static_cast<C>(o.height);
   r.bin_width = width / static_cast<C>(o.width);
-  constexpr C kMost = 1 << 16;
-  if (!(r.bin_height < kMost && r.bin_width < kMost)) throw Error(Code::RUN_VALUE, "RoiAlign: a region is too large");
-  r.rows = o.ratio > 0 ? o.ratio : static_cast<int64_t>(std::ceil(r.bin_height));
-  r.columns = o.ratio > 0 ? o.ratio : static_cast<int64_t>(std::ceil(r.bin_width));
+  constexpr C kMost = kMostPoints;
+  if (!(std::abs(height) <= kMost && std::abs(width) <= kMost)) {
+    throw Error(Code::RUN_VALUE, "RoiAlign: a region is too large");
+  }
+  r.rows = o.ratio > 0 ? o.ratio : static_cast<int64_t>(std::ceil(std::max(r.bin_height, C(0))));
+  r.columns = o.ratio > 0 ? o.ratio : static_cast<int64_t>(std::ceil(std::max(r.bin_width, C(0))));
   return r;
 }
 
+// The sum, or the largest, of what the points of a bin see of one plane. Weights are not negative: the largest product
+// of a pixel takes its most weights where the pixel is positive and its least where it is negative.
 template <typename C>
-C pool_bin(const std::vector<Corners<C>>& samples, const C* plane, bool maximum) {
+C pool_bin(const AxisPart<C>& rows, const AxisPart<C>& columns, const C* plane, int64_t width, bool maximum) {
   C value = 0;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const Corners<C>& s = samples[i];
-    C part[4];
-    for (int k = 0; k < 4; ++k) part[k] = s.weight[k] * plane[s.at[k]];
-    if (maximum) {
-      const C most = std::max(std::max(part[0], part[1]), std::max(part[2], part[3]));
-      value = i == 0 ? most : std::max(value, most);
-    } else {
-      value += part[0] + part[1] + part[2] + part[3];
+  bool any = rows.outside || columns.outside;
+  for (size_t i = 0; i < rows.pixels.size(); ++i) {
+    const auto& row = rows.pixels[i];
+    if (!row.touched) continue;
+    const C* line = plane + (rows.first + static_cast<int64_t>(i)) * width + columns.first;
+    for (size_t j = 0; j < columns.pixels.size(); ++j) {
+      const auto& column = columns.pixels[j];
+      if (!column.touched) continue;
+      if (!maximum) {
+        value += row.sum * column.sum * line[j];
+        continue;
+      }
+      const C seen = line[j] < C(0) ? row.least * column.least * line[j] : row.most * column.most * line[j];
+      value = any ? std::max(value, seen) : seen;
+      any = true;
     }
   }
-  return maximum || samples.empty() ? value : value / static_cast<C>(samples.size());
+  return value;
+}
+
+template <typename C>
+std::vector<AxisPart<C>> axis_parts(C start, C bin, int64_t bins, int64_t points, int64_t size) {
+  std::vector<AxisPart<C>> parts;
+  for (int64_t i = 0; i < bins; ++i) parts.push_back(axis_part(start + C(i) * bin, bin, points, size));
+  return parts;
 }
 
 template <typename C>
@@ -114,25 +156,25 @@ void roi_align(EvalContext& ctx) {
   const C* in = read_compute<C>(ctx, 0);
   const C* boxes = read_compute<C>(ctx, 1);
   ComputeOutput<C> out(ctx, 0, ctx.dtype(0), {regions, channels, o.height, o.width});
-  std::vector<Corners<C>> samples;
-  for (int64_t n = 0; n < regions; ++n) {
+  C* y = out.data();
+  if (plane == 0) std::fill_n(y, regions * channels * o.height * o.width, C(0));
+  for (int64_t n = 0; n < (plane == 0 ? 0 : regions); ++n) {
     const int64_t image = images.at(static_cast<size_t>(n));
     if (image < 0 || image >= x[0]) {
       throw Error(Code::INDEX_RANGE,
                   "RoiAlign: batch index " + std::to_string(image) + " is outside a batch of " + std::to_string(x[0]));
     }
     const Region<C> r = region_of(o, boxes + 4 * n);
-    for (int64_t bin = 0; bin < o.height * o.width; ++bin) {
-      samples.clear();
-      const int64_t points = checked_mul(r.rows, r.columns);
-      for (int64_t i = 0; i < points; ++i) {
-        const C y = r.y + (C(bin / o.width) + (C(i / r.columns) + C(0.5)) / C(r.rows)) * r.bin_height;
-        const C at = r.x + (C(bin % o.width) + (C(i % r.columns) + C(0.5)) / C(r.columns)) * r.bin_width;
-        samples.push_back(corners_of(y, at, x[2], x[3]));
-      }
-      for (int64_t c = 0; c < channels; ++c) {
-        out.data()[(n * channels + c) * o.height * o.width + bin] =
-            pool_bin(samples, in + (image * channels + c) * plane, o.maximum);
+    const auto rows = axis_parts(r.y, r.bin_height, o.height, r.rows, x[2]);
+    const auto columns = axis_parts(r.x, r.bin_width, o.width, r.columns, x[3]);
+    const C points = C(r.rows) * C(r.columns);
+    for (int64_t c = 0; c < channels; ++c) {
+      const C* pixels = in + (image * channels + c) * plane;
+      for (const auto& row : rows) {
+        for (const auto& column : columns) {
+          const C value = pool_bin(row, column, pixels, x[3], o.maximum);
+          *y++ = o.maximum || points == C(0) ? value : value / points;
+        }
       }
     }
   }
