@@ -45,8 +45,11 @@ std::string HowItRuns::why_step_by_step(size_t step) const {
 }
 
 bool HowItRuns::launches(size_t step) const {
-  const int32_t region = region_[step];
-  return !is_step_by_step(step) && (region < 0 || is_step_by_step(static_cast<size_t>(region)));
+  if (is_step_by_step(step)) return false;
+  for (int32_t region = region_[step]; region >= 0; region = region_[static_cast<size_t>(region)]) {
+    if (!is_step_by_step(static_cast<size_t>(region))) return false;
+  }
+  return true;
 }
 
 std::string HowItRuns::text(size_t index) const {

@@ -59,14 +59,22 @@ class Flattener {
  public:
   explicit Flattener(const llvm::object::ObjectFile& object) : object_(object) {}
 
+  // The object's function, in what becomes the whole.
+  int64_t add(const FlatObject& object) {
+    align(kAlignment);
+    const auto entry = static_cast<int64_t>(code_.size()) + object.entry;
+    code_.insert(code_.end(), object.code.begin(), object.code.end());
+    functions_[object.name] = static_cast<uint64_t>(entry);
+    return entry;
+  }
+
   void run(CpuCode& out) {
     for (const llvm::object::SectionRef& section : object_.sections()) {
       const auto* elf = static_cast<const llvm::object::ELFSectionRef*>(&section);
       if ((elf->getFlags() & llvm::ELF::SHF_ALLOC) == 0 || section.getSize() == 0 || is_unwind(section)) continue;
       if ((elf->getFlags() & llvm::ELF::SHF_WRITE) != 0)
         throw Error(Code::INTERNAL, "generated code with writable data");
-      const uint64_t alignment = std::max<uint64_t>(section.getAlignment().value(), 64);
-      code_.resize((code_.size() + alignment - 1) / alignment * alignment);
+      align(std::max<uint64_t>(section.getAlignment().value(), kAlignment));
       offsets_[section.getIndex()] = code_.size();
       const llvm::StringRef bytes = llvm::cantFail(section.getContents());
       code_.insert(code_.end(), bytes.begin(), bytes.end());
@@ -89,7 +97,13 @@ class Flattener {
     return llvm::cantFail(section.getName()).starts_with(".eh_frame");
   }
 
+  static constexpr uint64_t kAlignment = 64;
+
+  void align(uint64_t alignment) { code_.resize((code_.size() + alignment - 1) / alignment * alignment); }
+
   uint64_t address(const llvm::object::SymbolRef& symbol) const {
+    const auto function = functions_.find(llvm::cantFail(symbol.getName()).str());
+    if (function != functions_.end()) return function->second;
     const auto section = llvm::cantFail(symbol.getSection());
     if (section == object_.section_end() || offsets_.count(section->getIndex()) == 0) {
       throw Error(Code::INTERNAL, "generated code calls " + llvm::cantFail(symbol.getName()).str());
@@ -111,7 +125,8 @@ class Flattener {
 
   const llvm::object::ObjectFile& object_;
   std::vector<uint8_t> code_;
-  std::map<uint64_t, uint64_t> offsets_;  // of the kept sections
+  std::map<uint64_t, uint64_t> offsets_;       // of the kept sections
+  std::map<std::string, uint64_t> functions_;  // of other objects
 };
 
 }  // namespace
@@ -120,7 +135,7 @@ llvm_math::Target math_target() { return {cpu_isa() != "x86-64", cpu_isa() == "a
 
 int vector_width() { return cpu_isa() == "avx512" ? 16 : cpu_isa() == "avx2" ? 8 : 4; }
 
-void compile_flat(llvm::Module& module, CpuCode& out) {
+std::vector<int64_t> compile_flat(llvm::Module& module, CpuCode& out, const std::vector<FlatObject>& objects) {
   const auto machine = make_machine();
   module.setTargetTriple(machine->getTargetTriple().str());
   module.setDataLayout(machine->createDataLayout());
@@ -135,8 +150,12 @@ void compile_flat(llvm::Module& module, CpuCode& out) {
   const llvm::MemoryBufferRef buffer(llvm::StringRef(object.data(), object.size()), "kernel");
   auto file = llvm::object::ObjectFile::createObjectFile(buffer);
   if (!file) throw Error(Code::INTERNAL, "LLVM made an object that cannot be read");
-  Flattener(**file).run(out);
+  Flattener flattener(**file);
+  std::vector<int64_t> entries;
+  for (const FlatObject& object : objects) entries.push_back(flattener.add(object));
+  flattener.run(out);
   out.isa = cpu_isa();
+  return entries;
 }
 
 }  // namespace deepjit

@@ -3,6 +3,10 @@
 
 #include <llvm/IR/Module.h>
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "codegen/emit_llvm.h"
 #include "codegen/emit_llvm_math.h"
 
@@ -12,7 +16,15 @@ llvm_math::Target math_target();
 // Floats that one vector of the loops holds.
 int vector_width();
 
-// Optimises the module and turns its one function "kernel" into flat code. Throws Error(INTERNAL).
-void compile_flat(llvm::Module& module, CpuCode& out);
+// Flat code that a module calls by name.
+struct FlatObject {
+  std::string name;
+  std::span<const uint8_t> code;
+  int64_t entry = 0;  // of the function, in `code`
+};
+
+// Optimises the module and turns its one function "kernel" into flat code, the objects that it calls before it. Returns
+// where each object's function is. Throws Error(INTERNAL).
+std::vector<int64_t> compile_flat(llvm::Module& module, CpuCode& out, const std::vector<FlatObject>& objects = {});
 
 }  // namespace deepjit

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "program/combo.h"
+
 namespace deepjit {
 
 namespace {
@@ -71,5 +73,28 @@ class StepReader {
 }  // namespace
 
 Region region_of_step(const Program& program, const Step& step) { return StepReader(program).run(step); }
+
+std::vector<ComboPart> parts_of_combo(const Program& program, const Step& step) {
+  std::vector<ComboPart> parts;
+  if (!is_combo(program, step)) return parts;
+  std::map<int32_t, int64_t> operands;  // buffer -> operand
+  for (int32_t b : step.inputs) operands.emplace(b, static_cast<int64_t>(operands.size()));
+  check_internal(operands.size() == step.inputs.size(), "codegen: a combo reads a value twice");
+  for (int32_t b : step.outputs) operands.emplace(b, static_cast<int64_t>(operands.size()));
+  const std::vector<int32_t>& inside = program.blocks[static_cast<size_t>(step.blocks[0])].steps;
+  for (size_t place = 0; place < inside.size(); ++place) {
+    const Step& inner = program.steps[static_cast<size_t>(inside[place])];
+    if (inner.op != kRegionOp) {  // a view
+      operands[inner.outputs[0]] = operands.at(inner.inputs[0]);
+      continue;
+    }
+    ComboPart part{place, &inner, {}};
+    for (const auto* list : {&inner.inputs, &inner.outputs}) {
+      for (int32_t b : *list) part.operands.push_back(operands.at(b));
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
 
 }  // namespace deepjit

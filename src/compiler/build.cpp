@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "compiler/combos.h"
 #include "compiler/device_steps.h"
 #include "compiler/ledger.h"
 #include "compiler/shapes.h"
@@ -22,6 +23,7 @@ namespace deepjit {
 namespace {
 
 constexpr const char* kRegions = "regions";
+constexpr const char* kCombos = "combos";
 
 using Clock = std::chrono::steady_clock;
 
@@ -178,7 +180,12 @@ class Build {
     }
     const int before = omp_get_max_threads();
     omp_set_num_threads(threads_);
+    const auto start = Clock::now();
     result_.report.tuning = tune(result_.file.program, probed.tasks, tune_options);
+    if (options_.disabled_passes.count(kCombos) == 0) {
+      if (options_.budget_s > 0) tune_options.budget_s = std::max(1e-9, options_.budget_s - seconds_since(start));
+      result_.report.tuning = tune_combos(result_.file.program, probed, tune_options, std::move(result_.report.tuning));
+    }
     omp_set_num_threads(before);
     result_.file.lock_text = result_.report.tuning.lock_text;
     if (on_gpu() && probed.failure.empty()) {
@@ -244,6 +251,7 @@ std::vector<std::string> switchable_passes() {
     if (std::find(names.begin(), names.end(), pass.name) == names.end()) names.push_back(pass.name);
   }
   names.emplace_back(kRegions);
+  names.emplace_back(kCombos);
   return names;
 }
 

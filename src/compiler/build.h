@@ -63,8 +63,8 @@ BuildResult build(std::span<const uint8_t> model, const BuildOptions& options);
 // Reads the file and sets options.model_folder to its folder when that is empty.
 BuildResult build_file(const std::string& path, BuildOptions options);
 
-// The names that BuildOptions::disabled_passes may hold: every pass, and "regions" for the fusion into generated
-// kernels.
+// The names that BuildOptions::disabled_passes may hold: every pass, "regions" for the fusion into generated
+// kernels, and "combos" for several of those in one launch.
 std::vector<std::string> switchable_passes();
 // Throws Error(ARGUMENT), with the list, for a name that is none.
 void check_switchable(const std::string& name);

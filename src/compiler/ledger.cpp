@@ -4,6 +4,7 @@
 #include <set>
 
 #include "lower/edges.h"
+#include "program/combo.h"
 
 namespace deepjit {
 
@@ -30,8 +31,10 @@ class Finisher {
 
   void run() {
     for (size_t i = 0; i < program_.steps.size(); ++i) {
-      if (program_.steps[i].op == kRegionOp) add_region(static_cast<int32_t>(i));
+      const Step& step = program_.steps[i];
+      if (step.op == kRegionOp && !is_combo(program_, step)) add_region(static_cast<int32_t>(i));
     }
+    note_combos();
     for (LedgerEntry& entry : program_.ledger) entry.bytes_at_opt = bytes_at_opt(entry);
     std::stable_sort(program_.ledger.begin(), program_.ledger.end(),
                      [](const LedgerEntry& a, const LedgerEntry& b) { return a.bytes_at_opt > b.bytes_at_opt; });
@@ -107,6 +110,29 @@ class Finisher {
         if (b >= 0) writer[b] = s;
       }
     }
+  }
+
+  // Between kernels of one launch a value still goes through memory.
+  void note_combos() {
+    std::map<int32_t, int32_t> combo_of;  // a region or one of its steps -> the combo that runs it
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
+      if (!is_combo(program_, step) || step.tactic.provider == Tactic{}.provider) continue;
+      for (int32_t region : inside(step)) {
+        for (int32_t s : inside(program_.steps[static_cast<size_t>(region)])) combo_of[s] = static_cast<int32_t>(i);
+      }
+    }
+    for (LedgerEntry& entry : program_.ledger) {
+      const auto from = combo_of.find(entry.producer);
+      const auto to = combo_of.find(entry.consumer);
+      if (from == combo_of.end() || to == combo_of.end() || from->second != to->second) continue;
+      entry.launches = 0;
+      entry.reason += "; both kernels run in one launch";
+    }
+  }
+
+  std::vector<int32_t> inside(const Step& step) const {
+    return step.op == kRegionOp ? program_.blocks[static_cast<size_t>(step.blocks[0])].steps : std::vector<int32_t>{};
   }
 
   void add(LedgerEntry entry, bool with_write) {

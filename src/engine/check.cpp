@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "engine/stream.h"
 #include "ops/op.h"
+#include "program/combo.h"
 
 namespace deepjit {
 
@@ -182,7 +183,7 @@ class Checker {
         if (step.inputs[i] >= 0) read(step.inputs[i], &step, i);
       }
       if (step.op == kRegionOp) {
-        walk_region(step, depth + 1);
+        walk_region(step, depth + 1, is_combo(program_, step));
         continue;
       }
       for (int32_t b : step.blocks) walk(b, depth + 1);
@@ -194,8 +195,9 @@ class Checker {
     if (depth > 0) hide(block);
   }
 
-  // The steps of a region read what it reads and write what it writes, so only those between stay inside.
-  void walk_region(const Step& region, int depth) {
+  // The steps of a region read what it reads and write what it writes, so only those between stay inside. A combo holds
+  // regions, and views.
+  void walk_region(const Step& region, int depth, bool combo) {
     if (depth > limits::engine_depth) fail("blocks nest too deep");
     const int32_t index = region.blocks[0];
     if (block_used_[at(index)]) fail("a block stands in two places");
@@ -205,9 +207,16 @@ class Checker {
       if (step_used_[at(s)]) fail("a step stands in two places");
       step_used_[at(s)] = true;
       const Step& step = program_.steps[at(s)];
-      if (!step.blocks.empty()) fail("a region holds a step with a body");
       for (size_t i = 0; i < step.inputs.size(); ++i) {
         if (step.inputs[i] >= 0) read(step.inputs[i], &step, i);
+      }
+      if (combo && step.op == kRegionOp) {
+        walk_region(step, depth + 1, false);
+        continue;
+      }
+      if (!step.blocks.empty()) fail("a region holds a step with a body");
+      if (combo && !(find_op(step.op).view && step.inputs[0] >= 0 && step.outputs[0] >= 0)) {
+        fail("a combo holds a step that is no kernel");
       }
       for (int32_t b : step.outputs) {
         if (b >= 0) write(b);

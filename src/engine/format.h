@@ -27,7 +27,7 @@
 namespace deepjit {
 
 constexpr char kEngineMagic[8] = {'D', 'E', 'E', 'P', 'J', 'I', 'T', '\0'};
-constexpr uint32_t kEngineVersion = 3;
+constexpr uint32_t kEngineVersion = 4;
 constexpr size_t kSectionAlign = 4096;
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kTableEntryBytes = 64;

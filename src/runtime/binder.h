@@ -25,6 +25,10 @@ class Binder {
   BoundStep& append(BoundStep::Kind kind, const Step& step);
   // Fused regions (binder_regions.cpp).
   void walk_region(const Step& step, bool inputs_fixed);
+  void walk_combo(const Step& step, bool inputs_fixed);
+  bool all_known(const Step& step) const;
+  bool all_fixed(const Step& step) const;
+  void append_region(const Step& step);
   bool runs_step_by_step(const Step& step, bool inputs_fixed) const;
   void set_known(int32_t buffer, Tensor value);
   Dim fresh_dim();
@@ -38,6 +42,8 @@ class Binder {
   StepShape step_shape(const Step& step) const;
   int32_t root(int32_t buffer) const;
   void note_uses();
+  int note_combo_uses(const BoundStep& bound, int moment);
+  void use(int32_t buffer, int moment);
 
   const ProgramInfo& info_;
   const Program& program_;
@@ -46,7 +52,8 @@ class Binder {
   std::vector<BufferState> states_;
   std::vector<int32_t> alias_;             // buffer -> buffer whose memory it is, or itself
   std::vector<Home> home_;                 // of roots
-  std::vector<int> first_use_, last_use_;  // of roots
+  std::vector<int> first_use_, last_use_;  // of roots, in moments
+  std::vector<int> moment_;                // of each step; a combo's parts have one each
   int64_t next_symbol_ = 1;
   bool exploring_ = false;  // walking a branch that is not taken, for the visitor only
 };

@@ -4,6 +4,7 @@
 
 #include "ops/op.h"
 #include "plan/arena.h"
+#include "program/combo.h"
 #include "runtime/binder.h"
 #include "runtime/control.h"
 
@@ -56,24 +57,47 @@ void Binder::settle_outputs() {
   }
 }
 
+void Binder::use(int32_t buffer, int moment) {
+  if (buffer < 0) return;
+  const auto r = static_cast<size_t>(root(buffer));
+  first_use_[r] = std::min(first_use_[r], moment);
+  last_use_[r] = std::max(last_use_[r], moment);
+}
+
 void Binder::note_uses() {
   first_use_.assign(states_.size(), INT_MAX);
   last_use_.assign(states_.size(), -1);
-  auto use = [&](int32_t buffer, int step) {
-    if (buffer < 0) return;
-    const auto r = static_cast<size_t>(root(buffer));
-    first_use_[r] = std::min(first_use_[r], step);
-    last_use_[r] = std::max(last_use_[r], step);
-  };
-  for (size_t i = 0; i < binding_->steps.size(); ++i) {
-    const BoundStep& bound = binding_->steps[i];
-    for (int32_t buffer : bound.inputs) use(buffer, static_cast<int>(i));
-    for (int32_t buffer : bound.outputs) use(buffer, static_cast<int>(i));
-    if (bound.kind != BoundStep::Kind::CONTROL) continue;
-    for (int32_t block : bound.step->blocks) {
-      for (int32_t buffer : info_.imports[static_cast<size_t>(block)]) use(buffer, static_cast<int>(i));
+  moment_.clear();
+  int moment = 0;
+  for (const BoundStep& bound : binding_->steps) {
+    moment_.push_back(moment);
+    const bool combo = bound.kind == BoundStep::Kind::KERNEL && is_combo(program_, *bound.step);
+    if (combo && request_.device == nullptr) {
+      moment = note_combo_uses(bound, moment);
+      continue;
     }
+    for (int32_t buffer : bound.inputs) use(buffer, moment);
+    for (int32_t buffer : bound.outputs) use(buffer, moment);
+    if (bound.kind == BoundStep::Kind::CONTROL) {
+      for (int32_t block : bound.step->blocks) {
+        for (int32_t buffer : info_.imports[static_cast<size_t>(block)]) use(buffer, moment);
+      }
+    }
+    ++moment;
   }
+}
+
+// On the host the parts of a combo run one after another: they need no more memory than as steps of their own. On a
+// device they run at the same time.
+int Binder::note_combo_uses(const BoundStep& bound, int moment) {
+  for (int32_t index : program_.blocks[static_cast<size_t>(bound.step->blocks[0])].steps) {
+    const Step& inner = program_.steps[static_cast<size_t>(index)];
+    if (inner.op != kRegionOp) continue;
+    for (int32_t buffer : inner.inputs) use(buffer, moment);
+    for (int32_t buffer : inner.outputs) use(buffer, moment);
+    ++moment;
+  }
+  return moment;
 }
 
 // A pointwise step whose operand dies with it writes over that operand.
@@ -92,8 +116,7 @@ void Binder::work_in_place() {
     for (int32_t buffer : bound.inputs) {
       if (buffer < 0 || !fits(buffer)) continue;
       const int32_t r = root(buffer);
-      if (home_[static_cast<size_t>(r)] != Home::ARENA || last_use_[static_cast<size_t>(r)] != static_cast<int>(i))
-        continue;
+      if (home_[static_cast<size_t>(r)] != Home::ARENA || last_use_[static_cast<size_t>(r)] != moment_[i]) continue;
       const bool only_same_shape = std::all_of(bound.inputs.begin(), bound.inputs.end(), [&](int32_t other) {
         return other < 0 || root(other) != r || fits(other);
       });

@@ -37,6 +37,7 @@ std::string wiring(const Program& program, const Step& region) {
     for (int32_t buffer : step.inputs) text += " " + name(buffer);
     text += " ->";
     for (int32_t buffer : step.outputs) text += " " + name(buffer);
+    if (step.op == kRegionOp) text += " " + step.tactic.provider + ":" + step.tactic.variant + wiring(program, step);
   }
   return text + "}";
 }

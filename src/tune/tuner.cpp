@@ -34,12 +34,15 @@ struct Candidate {
 
 class Tuner {
  public:
-  Tuner(Program& program, const TuneOptions& options)
+  Tuner(Program& program, const TuneOptions& options, TuneReport before)
       : program_(program),
         options_(options),
         cache_(options.cache_dir),
         kernels_(options.cache_dir),
-        start_(std::chrono::steady_clock::now()) {
+        start_(std::chrono::steady_clock::now()),
+        report_(std::move(before)) {
+    for (Choice& choice : report_.choices) chosen_.emplace(choice.fingerprint, std::move(choice));
+    report_.choices.clear();
     if (!options.lock_text.empty()) locked_ = read_lock(options.lock_text);
     for (const Offerer* offerer : offerers()) providers_.push_back({offerer, find_launcher(offerer->name())});
     providers_.insert(providers_.end(), options.more_providers.begin(), options.more_providers.end());
@@ -67,9 +70,9 @@ class Tuner {
     drop_packed_constants();
     for (const auto& [key, choice] : chosen_) report_.choices.push_back(choice);
     report_.lock_text = write_lock(report_.choices);
-    report_.kernels_compiled = kernels_.compiled();
-    report_.kernels_loaded = kernels_.loaded();
-    report_.compile_s = kernels_.seconds();
+    report_.kernels_compiled += kernels_.compiled();
+    report_.kernels_loaded += kernels_.loaded();
+    report_.compile_s += kernels_.seconds();
     return std::move(report_);
   }
 
@@ -370,8 +373,8 @@ class Tuner {
 
 }  // namespace
 
-TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options) {
-  return Tuner(program, options).run(tasks);
+TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options, TuneReport before) {
+  return Tuner(program, options, std::move(before)).run(tasks);
 }
 
 }  // namespace deepjit

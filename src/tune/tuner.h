@@ -79,8 +79,10 @@ struct TuneReport {
 };
 
 // Sets the tactic of every step that has a task and packs its constants; then drops constants that only
-// packed forms need.
-TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options);
+// packed forms need. `before` is what an earlier call for the same program reported: its choices hold, and both are
+// told as one.
+TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options,
+                TuneReport before = {});
 
 // The largest relative error that passes by default: 1e-3 for float16 and bfloat16, 1e-10 for float64, 1e-5 for the
 // rest.

@@ -38,16 +38,16 @@ Verifier::Verifier(const Program& program, const TuneTask& task, const StepShape
   plain_.run_reference(shape);
 }
 
-bool Verifier::goes_over_rows() const {
-  return std::any_of(task_.body.begin(), task_.body.end(), [&](const TuneTask& inner) {
+bool Verifier::goes_over_rows(const TuneTask& task) const {
+  return std::any_of(task.body.begin(), task.body.end(), [&](const TuneTask& inner) {
     const ExpandRule* rule = find_rule(program_.steps[static_cast<size_t>(inner.step)].op);
-    return rule != nullptr && rule->reduced != nullptr;
+    return (rule != nullptr && rule->reduced != nullptr) || goes_over_rows(inner);
   });
 }
 
 void Verifier::prepare() {
   if (!find_op(shape_.step->op).pointwise && task_.body.empty()) return;
-  hard_ = std::make_unique<Workbench>(*shape_.step, task_, true, 2, goes_over_rows(), options_.present.get());
+  hard_ = std::make_unique<Workbench>(*shape_.step, task_, true, 2, goes_over_rows(task_), options_.present.get());
   hard_->run_reference(shape_);
   if (!task_.body.empty()) set_odd();
 }

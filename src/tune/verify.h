@@ -33,7 +33,7 @@ class Verifier {
   Workbench& plain() { return plain_; }
 
  private:
-  bool goes_over_rows() const;
+  bool goes_over_rows(const TuneTask& task) const;
   void set_odd();
   void judge(const Workbench& bench, Workbench::Scale scale, const char* where, Verdict& verdict) const;
 

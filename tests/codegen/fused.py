@@ -1,7 +1,8 @@
 """What the fusion tests stand on: models as ONNX text, builds with generated kernels, oracles, comparisons.
 
-A build with force_tactic="llvm" runs every region as one generated kernel unless the tuner finds that kernel wrong;
-then it says so in the log. Fused.check() therefore fails for a dropped kernel, and what a test compares was computed by
+Kernels do not share launches here (disable=["combos"]), so that launches count kernels. A build with
+force_tactic="llvm" runs every region as one generated kernel unless the tuner finds that kernel wrong; then it says so
+in the log. Fused.check() therefore fails for a dropped kernel, and what a test compares was computed by
 generated code.
 """
 
@@ -111,7 +112,7 @@ class Fused:
 
     def __init__(self, made: onnx.ModelProto, ort: bool = True, **options):
         self.made, self.with_ort, self.log = made, ort, []
-        self.options = {"threads": 1, **options}
+        self.options = {"threads": 1, **options, "disable": [*options.get("disable", ()), "combos"]}
         self.engine = deepjit.build(made, force_tactic="llvm", log=self.log.append, **self.options)
 
     @property

@@ -14,8 +14,9 @@ from why_cases import BLOCKED, CLEAN, IN, OPEN
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def build(made, **options):
-    return deepjit.build(made, **{"threads": 1, "force_tactic": "llvm", **options})
+def build(made, disable=(), **options):
+    """Kernels do not share launches: what the ledger says of those is in test_combos.py."""
+    return deepjit.build(made, **{"threads": 1, "force_tactic": "llvm", "disable": [*disable, "combos"], **options})
 
 
 @pytest.mark.parametrize("case", BLOCKED, ids=str)

@@ -59,13 +59,11 @@ std::shared_ptr<const Executable> executable(const Tensor& code) {
 constexpr int64_t kVector = 16;            // floats that row buffers are rounded up to
 constexpr int64_t kParallelWork = 200000;  // rough instructions below which one thread does it all
 
-class LlvmKernel final : public Kernel {
+// One generated kernel at concrete shapes: how much work it is, and how many threads share it.
+class Part {
  public:
-  LlvmKernel(const StepShape& shape, std::shared_ptr<const Executable> code, const LaunchData& data)
-      : code_(std::move(code)), inputs_(shape.inputs.size()) {
-    function_ = reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(code_->at(data.entry)));
-    operands_.resize(inputs_ + shape.outputs.size());
-    for (const Quantity& q : data.params) params_.push_back(value_of(q, shape));
+  Part(const StepShape& shape, const Executable& code, const LaunchData& data)
+      : function_(reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(code.at(data.entry)))) {
     columns_ = value_of(data.extents.back(), shape);
     for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows_ = checked_mul(rows_, value_of(data.extents[i], shape));
     const int64_t places = value_of(data.row, shape);
@@ -79,21 +77,22 @@ class LlvmKernel final : public Kernel {
     if (threads_ > 1) split(data.reduces);
   }
 
-  size_t scratch_bytes() const override { return scratch_ * static_cast<size_t>(threads_); }
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  int threads() const { return threads_; }
+  size_t scratch_bytes() const { return scratch_ * static_cast<size_t>(threads_); }
 
-  void run(const KernelArgs& args) override {
-    std::copy(args.inputs, args.inputs + inputs_, operands_.begin());
-    std::copy(args.outputs, args.outputs + (operands_.size() - inputs_),
-              operands_.begin() + static_cast<std::ptrdiff_t>(inputs_));
-    if (threads_ == 1) return call(0, rows_, 0, columns_, args.scratch);
+  void run(void* const* operands, const int64_t* params, void* scratch) const {
+    if (rows_ == 0) return;
+    if (threads_ == 1) return function_(operands, params, 0, rows_, 0, columns_, scratch);
       // OpenMP may give fewer threads than asked for: each then takes several shares.
 #pragma omp parallel for num_threads(threads_) schedule(static, 1)
     for (int t = 0; t < threads_; ++t) {
-      void* scratch = static_cast<std::byte*>(args.scratch) + scratch_ * static_cast<size_t>(t);
+      void* own = static_cast<std::byte*>(scratch) + scratch_ * static_cast<size_t>(t);
       const int64_t from = std::min(t * share_, by_rows_ ? rows_ : columns_);
       const int64_t to = std::min((t + 1) * share_, by_rows_ ? rows_ : columns_);
-      if (from < to && by_rows_) call(from, to, 0, columns_, scratch);
-      if (from < to && !by_rows_) call(0, rows_, from, to, scratch);
+      if (from < to && by_rows_) function_(operands, params, from, to, 0, columns_, own);
+      if (from < to && !by_rows_) function_(operands, params, 0, rows_, from, to, own);
     }
   }
 
@@ -107,15 +106,7 @@ class LlvmKernel final : public Kernel {
     }
   }
 
-  void call(int64_t row_begin, int64_t row_end, int64_t begin, int64_t end, void* scratch) const {
-    function_(operands_.data(), params_.data(), row_begin, row_end, begin, end, scratch);
-  }
-
-  std::shared_ptr<const Executable> code_;
-  Function function_ = nullptr;
-  size_t inputs_;
-  std::vector<void*> operands_;
-  std::vector<int64_t> params_;
+  Function function_;
   int64_t rows_ = 1;
   int64_t columns_ = 1;
   int64_t share_ = 0;
@@ -124,21 +115,122 @@ class LlvmKernel final : public Kernel {
   int threads_ = 1;
 };
 
+class LlvmKernel final : public Kernel {
+ public:
+  LlvmKernel(const StepShape& shape, std::shared_ptr<const Executable> code, const LaunchData& data)
+      : code_(std::move(code)),
+        inputs_(shape.inputs.size()),
+        operands_(inputs_ + shape.outputs.size()),
+        part_(shape, *code_, data) {
+    for (const Quantity& q : data.params) params_.push_back(value_of(q, shape));
+  }
+
+  size_t scratch_bytes() const override { return part_.scratch_bytes(); }
+
+  void run(const KernelArgs& args) override {
+    std::copy(args.inputs, args.inputs + inputs_, operands_.begin());
+    std::copy(args.outputs, args.outputs + (operands_.size() - inputs_),
+              operands_.begin() + static_cast<std::ptrdiff_t>(inputs_));
+    part_.run(operands_.data(), params_.data(), args.scratch);
+  }
+
+ private:
+  std::shared_ptr<const Executable> code_;
+  size_t inputs_;
+  std::vector<void*> operands_;
+  std::vector<int64_t> params_;
+  Part part_;
+};
+
+// Several kernels, one after another: by one call while all are small, else each that is large on several threads.
+class ComboKernel final : public Kernel {
+ public:
+  ComboKernel(const StepShape& shape, std::shared_ptr<const Executable> code, const ComboData& data)
+      : code_(std::move(code)), inputs_(shape.inputs.size()), given_(inputs_ + shape.outputs.size()) {
+    for (const ComboData::Part& own : data.parts) {
+      if (static_cast<size_t>(own.place) >= shape.body.size()) damaged();
+      const StepShape& step = shape.body[static_cast<size_t>(own.place)];
+      if (own.operands.size() != step.inputs.size() + step.outputs.size()) damaged();
+      places_.push_back({Part(step, *code_, own.launch), sources_.size(), params_.size()});
+      for (int64_t operand : own.operands) {
+        if (static_cast<size_t>(operand) >= given_.size()) damaged();
+        sources_.push_back(static_cast<size_t>(operand));
+      }
+      for (const Quantity& q : own.launch.params) params_.push_back(value_of(q, step));
+      const Part& part = places_.back().part;
+      params_.push_back(part.rows());
+      params_.push_back(part.columns());
+      scratch_ = std::max(scratch_, part.scratch_bytes());
+      alone_ = alone_ && part.threads() == 1;
+    }
+    operands_.resize(sources_.size());
+    function_ = reinterpret_cast<Joint>(reinterpret_cast<uintptr_t>(code_->at(data.entry)));
+  }
+
+  size_t scratch_bytes() const override { return scratch_; }
+
+  void run(const KernelArgs& args) override {
+    // Between runs of one binding addresses rarely change.
+    if (!std::equal(args.inputs, args.inputs + inputs_, given_.begin()) ||
+        !std::equal(given_.begin() + static_cast<std::ptrdiff_t>(inputs_), given_.end(), args.outputs)) {
+      std::copy(args.inputs, args.inputs + inputs_, given_.begin());
+      std::copy_n(args.outputs, given_.size() - inputs_, given_.begin() + static_cast<std::ptrdiff_t>(inputs_));
+      for (size_t i = 0; i < sources_.size(); ++i) operands_[i] = given_[sources_[i]];
+    }
+    if (alone_) return function_(operands_.data(), params_.data(), args.scratch);
+    for (const Place& p : places_) p.part.run(operands_.data() + p.operand, params_.data() + p.param, args.scratch);
+  }
+
+ private:
+  using Joint = void (*)(void* const*, const int64_t*, void*);
+  struct Place {
+    Part part;
+    size_t operand, param;  // where its own begin
+  };
+
+  [[noreturn]] static void damaged() {
+    throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged");
+  }
+
+  std::shared_ptr<const Executable> code_;
+  Joint function_ = nullptr;
+  size_t inputs_;
+  std::vector<void*> given_;     // the combo's operands
+  std::vector<size_t> sources_;  // which operand of the combo each operand of a part is
+  std::vector<void*> operands_;
+  std::vector<int64_t> params_;
+  std::vector<Place> places_;
+  size_t scratch_ = 0;
+  bool alone_ = true;  // no part is worth a second thread
+};
+
 class LlvmLauncher final : public Launcher {
  public:
   std::string name() const override { return "llvm"; }
 
   std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
     const Tensor* code = packed_data(tactic, kCodeFormat);
-    const Tensor* launch = packed_data(tactic, kLaunchFormat);
-    if (code == nullptr || launch == nullptr || !cpu_runs(tactic.variant)) return nullptr;
-    const LaunchData data = read_launch_data(*launch);
-    if (data.entry >= code->bytes()) throw Error(Code::ENGINE_RANGE, "a generated kernel starts outside its code");
-    return std::make_unique<LlvmKernel>(shape, executable(*code), data);
+    if (code == nullptr || !cpu_runs(tactic.variant)) return nullptr;
+    if (const Tensor* launch = packed_data(tactic, kLaunchFormat)) {
+      const LaunchData data = read_launch_data(*launch);
+      check_entry(data.entry, *code);
+      return std::make_unique<LlvmKernel>(shape, executable(*code), data);
+    }
+    const Tensor* launch = packed_data(tactic, kComboFormat);
+    if (launch == nullptr) return nullptr;
+    const ComboData data = read_combo_data(*launch);
+    check_entry(data.entry, *code);
+    for (const ComboData::Part& part : data.parts) check_entry(part.launch.entry, *code);
+    return std::make_unique<ComboKernel>(shape, executable(*code), data);
   }
 
   Tensor unpack(const PackedOperand&, const TensorDesc&) const override {
     throw Error(Code::INTERNAL, "generated kernels pack no operands");
+  }
+
+ private:
+  static void check_entry(int64_t entry, const Tensor& code) {
+    if (entry >= code.bytes()) throw Error(Code::ENGINE_RANGE, "a generated kernel starts outside its code");
   }
 };
 

@@ -8,6 +8,7 @@ namespace deepjit::llvm_cpu {
 
 constexpr const char* kCodeFormat = "x86-64 code";
 constexpr const char* kLaunchFormat = "launch data 2";
+constexpr const char* kComboFormat = "combo launch data 1";
 
 struct LaunchData {
   int64_t entry = 0;              // offset of the function in the code
@@ -19,8 +20,25 @@ struct LaunchData {
   std::vector<Quantity> params;
 };
 
+// Of a combo: its kernels in one object, and a function that runs them all on one thread:
+//
+//   void combo(void* const* operands, const int64_t* params, void* scratch)
+//
+// over the operands of all kernels one after another, and each kernel's params followed by its rows and its columns.
+struct ComboData {
+  struct Part {
+    int64_t place = 0;              // of its step in the combo's block
+    std::vector<int64_t> operands;  // which of the combo's they are
+    LaunchData launch;
+  };
+  int64_t entry = 0;
+  std::vector<Part> parts;
+};
+
 Tensor write_launch_data(const LaunchData& data);
+Tensor write_combo_data(const ComboData& data);
 // Throws Error(ENGINE_RANGE) for words that make no sense.
 LaunchData read_launch_data(const Tensor& words);
+ComboData read_combo_data(const Tensor& words);
 
 }  // namespace deepjit::llvm_cpu

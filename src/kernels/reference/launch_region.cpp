@@ -24,6 +24,10 @@ class RegionKernel final : public Kernel {
     for (size_t i = 0; i < inputs_.size(); ++i) addresses_[inputs_[i]] = args.inputs[i];
     for (size_t i = 0; i < outputs_.size(); ++i) addresses_[outputs_[i]] = args.outputs[i];
     for (Inner& inner : steps_) {
+      if (inner.view) {
+        addresses_[inner.outputs[0]] = at(inner.inputs[0]);
+        continue;
+      }
       for (size_t i = 0; i < inner.inputs.size(); ++i) inner.in[i] = at(inner.shape->inputs[i]);
       for (size_t i = 0; i < inner.outputs.size(); ++i) inner.out[i] = at(inner.shape->outputs[i]);
       if (inner.kernel != nullptr) inner.kernel->run({inner.in.data(), inner.out.data(), args.scratch});
@@ -34,6 +38,7 @@ class RegionKernel final : public Kernel {
   struct Inner {
     const Step* shape = nullptr;
     std::unique_ptr<Kernel> kernel;  // nullptr: nothing to compute
+    bool view = false;               // its operand's bytes, as in a run; not so when the region's readers want them
     std::vector<int32_t> inputs, outputs;
     std::vector<void*> in, out;
   };
@@ -53,6 +58,22 @@ class RegionKernel final : public Kernel {
       check_internal(shape.constants[i] != nullptr, "a region reads a value that it does not get");
       addresses_[inner.inputs[i]] = shape.constants[i]->view().data;
     }
+    const bool read_outside = std::count(outputs_.begin(), outputs_.end(), inner.outputs[0]) != 0;
+    inner.view = find_op(shape.step->op).view && inner.outputs[0] >= 0 && !read_outside;
+    bool empty = inner.view;
+    if (inner.view) addresses_[inner.outputs[0]] = nullptr;  // known in run()
+    if (!inner.view) empty = allocate(shape, inner);
+    if (!empty) {
+      const Launcher* launcher = find_launcher(shape.step->tactic.provider);
+      if (own_tactics_ && launcher != nullptr) inner.kernel = launcher->make(shape, shape.step->tactic);
+      if (inner.kernel == nullptr) inner.kernel = reference_launcher().make(shape, Tactic{});
+      scratch_ = std::max(scratch_, inner.kernel->scratch_bytes());
+    }
+    steps_.push_back(std::move(inner));
+  }
+
+  // Memory for what the step writes; true when that is nothing.
+  bool allocate(const StepShape& shape, const Inner& inner) {
     bool empty = true;
     for (size_t i = 0; i < inner.outputs.size(); ++i) {
       if (inner.outputs[i] < 0) continue;
@@ -60,14 +81,7 @@ class RegionKernel final : public Kernel {
       memory_.emplace_back(shape.outputs[i].dtype, shape.outputs[i].dims);
       addresses_[inner.outputs[i]] = memory_.back().view().data;
     }
-    if (!empty) {
-      const Launcher* launcher = find_launcher(shape.step->tactic.provider);
-      if (own_tactics_ && launcher != nullptr && launcher != &reference_launcher())
-        inner.kernel = launcher->make(shape, shape.step->tactic);
-      if (inner.kernel == nullptr) inner.kernel = reference_launcher().make(shape, Tactic{});
-      scratch_ = std::max(scratch_, inner.kernel->scratch_bytes());
-    }
-    steps_.push_back(std::move(inner));
+    return empty;
   }
 
   bool own_tactics_;

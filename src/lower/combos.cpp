@@ -1,0 +1,210 @@
+#include "lower/combos.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lower/edges.h"
+
+namespace deepjit {
+
+namespace {
+
+constexpr size_t kWindow = 32;  // launches that a kernel may run earlier
+
+// The steps of one block in their new order. A place in it is a number: item i is 2 * i, what stands right behind it
+// 2 * i + 1, what comes from outside the block -1.
+class Joiner {
+ public:
+  Joiner(Program& program, const std::map<int32_t, int64_t>& bytes, const ComboRules& rules,
+         const std::map<int32_t, std::vector<int32_t>>& readers, size_t block)
+      : program_(program), bytes_(bytes), rules_(rules), readers_(readers), block_(block) {}
+
+  void run(std::vector<int32_t>& made) {
+    do {
+      lay_out();
+    } while (bar_views());
+    const bool any = std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.parts > 1; });
+    if (!any) return;
+    std::vector<int32_t> order = first_;
+    for (const Item& item : items_) {
+      if (item.parts > 1) {
+        order.push_back(make(item));
+        made.push_back(order.back());
+      } else {
+        order.insert(order.end(), item.steps.begin(), item.steps.end());
+      }
+      order.insert(order.end(), item.behind.begin(), item.behind.end());
+    }
+    program_.blocks[block_].steps = std::move(order);
+  }
+
+ private:
+  struct Item {
+    std::vector<int32_t> steps;
+    std::vector<int32_t> behind;
+    size_t parts = 0;  // kernels that share the launch; 0: none may
+    size_t operands = 0;
+  };
+
+  const Step& step(int32_t index) const { return program_.steps[static_cast<size_t>(index)]; }
+
+  bool is_part(int32_t index) const {
+    const Step& s = step(index);
+    const auto size = bytes_.find(index);
+    return s.op == kRegionOp && s.tactic.provider == rules_.provider && size != bytes_.end() &&
+           size->second <= rules_.most_bytes;
+  }
+  bool launches(int32_t index) const {
+    return !step(index).blocks.empty() || (bytes_.count(index) != 0 && !is_alias(step(index).op));
+  }
+
+  void lay_out() {
+    first_.clear();
+    items_.clear();
+    place_.clear();
+    for (int32_t index : program_.blocks[block_].steps) {
+      int need = -1;
+      for (int32_t b : step(index).inputs) {
+        if (const auto it = place_.find(b); it != place_.end()) need = std::max(need, it->second);
+      }
+      const int place = is_part(index) ? place_part(index, need) : launches(index) ? append(index) : pass(index, need);
+      for (int32_t b : step(index).outputs) place_[b] = place;
+    }
+  }
+
+  int append(int32_t index) {
+    items_.push_back({{index}, {}, 0, 0});
+    return static_cast<int>(items_.size() - 1) * 2;
+  }
+
+  int place_part(int32_t index, int need) {
+    const size_t operands = step(index).inputs.size() + step(index).outputs.size();
+    const size_t oldest = rules_.dependent ? 1 : kWindow;
+    for (size_t i = items_.size() - std::min(items_.size(), oldest); i < items_.size(); ++i) {
+      const int place = static_cast<int>(i) * 2;
+      const bool ready = rules_.dependent ? need <= place : need < place;
+      Item& item = items_[i];
+      const bool room = item.parts < rules_.most_parts && item.operands + operands <= rules_.most_operands;
+      if (!ready || item.parts == 0 || !room) continue;
+      item.steps.push_back(index);
+      ++item.parts;
+      item.operands += operands;
+      return place;
+    }
+    const int place = append(index);
+    items_.back().parts = 1;
+    items_.back().operands = operands;
+    return place;
+  }
+
+  // What launches nothing goes as far forward as it can.
+  int pass(int32_t index, int need) {
+    if (need < 0) {
+      first_.push_back(index);
+      return -1;
+    }
+    Item& item = items_[static_cast<size_t>(need) / 2];
+    const bool inside = rules_.dependent && item.parts > 0 && need % 2 == 0 && is_alias(step(index).op) &&
+                        barred_.count(index) == 0 && from_inside(index, need);
+    (inside ? item.steps : item.behind).push_back(index);
+    return inside ? need : need / 2 * 2 + 1;
+  }
+
+  // Does it look at what a kernel of the item wrote? Other operands, such as a size, come from before.
+  bool from_inside(int32_t index, int need) const {
+    for (size_t i = 0; i < step(index).inputs.size(); ++i) {
+      const auto it = place_.find(step(index).inputs[i]);
+      const int place = it == place_.end() ? -1 : it->second;
+      if (i == 0 ? place != need : place >= need) return false;
+    }
+    return true;
+  }
+
+  // A view inside a combo must not be read outside it. Bars those that are; false when there is none.
+  bool bar_views() {
+    const size_t before = barred_.size();
+    for (const Item& item : items_) {
+      for (int32_t index : item.steps) {
+        if (!is_alias(step(index).op)) continue;
+        const auto list = readers_.find(step(index).outputs[0]);
+        const bool ends =
+            list == readers_.end() || !std::all_of(list->second.begin(), list->second.end(), [&](int32_t reader) {
+              return std::count(item.steps.begin(), item.steps.end(), reader) != 0;
+            });
+        if (ends) barred_.insert(index);
+      }
+    }
+    return barred_.size() > before;
+  }
+
+  int32_t make(const Item& item) {
+    Step combo;
+    combo.op = kRegionOp;
+    Block block;
+    block.steps = item.steps;
+    std::set<int32_t> inside;
+    for (int32_t index : item.steps) {
+      const Step& part = step(index);
+      for (int32_t b : part.inputs) {
+        if (b >= 0 && inside.count(b) == 0 && std::count(combo.inputs.begin(), combo.inputs.end(), b) == 0) {
+          combo.inputs.push_back(b);
+        }
+      }
+      inside.insert(part.outputs.begin(), part.outputs.end());
+      if (part.op == kRegionOp) combo.outputs.insert(combo.outputs.end(), part.outputs.begin(), part.outputs.end());
+      combo.origins.insert(combo.origins.end(), part.origins.begin(), part.origins.end());
+    }
+    combo.name = step(item.steps.front()).name + "&" + (item.parts > 2 ? "..&" : "") + step(item.steps.back()).name;
+    block.inputs = combo.inputs;
+    block.outputs = combo.outputs;
+    combo.blocks.push_back(static_cast<int32_t>(program_.blocks.size()));
+    program_.blocks.push_back(std::move(block));
+    program_.steps.push_back(std::move(combo));
+    return static_cast<int32_t>(program_.steps.size()) - 1;
+  }
+
+  Program& program_;
+  const std::map<int32_t, int64_t>& bytes_;
+  const ComboRules& rules_;
+  const std::map<int32_t, std::vector<int32_t>>& readers_;
+  size_t block_;
+  std::vector<int32_t> first_;  // what needs nothing of this block
+  std::vector<Item> items_;
+  std::map<int32_t, int> place_;  // of each buffer
+  std::set<int32_t> barred_;
+};
+
+// Of each buffer, the steps that read it; -1: the end of a block. Regions stand for their steps.
+std::map<int32_t, std::vector<int32_t>> readers_of(const Program& program, const std::set<int32_t>& of_regions) {
+  std::map<int32_t, std::vector<int32_t>> readers;
+  for (size_t b = 0; b < program.blocks.size(); ++b) {
+    if (of_regions.count(static_cast<int32_t>(b)) != 0) continue;
+    for (int32_t index : program.blocks[b].steps) {
+      for (int32_t buffer : program.steps[static_cast<size_t>(index)].inputs) readers[buffer].push_back(index);
+    }
+    for (int32_t buffer : program.blocks[b].outputs) readers[buffer].push_back(-1);
+  }
+  return readers;
+}
+
+}  // namespace
+
+ComboRules host_combo_rules() { return {"llvm", true, 64 << 10}; }
+
+ComboRules device_combo_rules() { return {"nvrtc", false, 1 << 20, 16, 120}; }
+
+std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int64_t>& bytes, const ComboRules& rules) {
+  std::set<int32_t> of_regions;
+  for (const Step& step : program.steps) {
+    if (step.op == kRegionOp) of_regions.insert(step.blocks[0]);
+  }
+  const auto readers = readers_of(program, of_regions);
+  std::vector<int32_t> made;
+  const size_t blocks = program.blocks.size();
+  for (size_t b = 0; b < blocks; ++b) {
+    if (of_regions.count(static_cast<int32_t>(b)) == 0) Joiner(program, bytes, rules, readers, b).run(made);
+  }
+  return made;
+}
+
+}  // namespace deepjit
