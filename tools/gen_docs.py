@@ -208,8 +208,9 @@ bytes written and read, as an expression over the inputs' dims and as a number a
 launches; and the smallest change that would **lift** it.
 
 A value that is written in any case (an output, or one that an earlier entry counts) costs only its reading. A launch is
-counted at the first edge between two kernels; kernels that share a launch anyway count none, and the reason says so. What is
-known when shapes are bound (sizes, axes) moves no data and is no edge. An empty ledger means that every edge between two operators is inside a kernel.
+counted at the first edge between two kernels; kernels that share a launch anyway count none, and the reason says so.
+What is known when shapes are bound (sizes, axes) moves no data and is no edge. An empty ledger means that every edge
+between two operators is inside a kernel.
 
 Edges inside a region that runs step by step are in the ledger too: the tuner took its steps (`not-faster`), found its
 kernel wrong (`kernel-wrong`), or measured nothing. `deepjit inspect` shows such a region as "step by step".

@@ -24,8 +24,8 @@ std::map<int32_t, int64_t> bytes_by_step(const Probe& probed) {
 }  // namespace
 
 TuneReport tune_combos(Program& program, const Probe& probed, TuneOptions options, TuneReport before) {
-  const ComboRules rules = options.device == "cpu" ? host_combo_rules() : device_combo_rules();
-  const std::vector<int32_t> made = join_launches(program, bytes_by_step(probed), rules);
+  if (options.device != "cpu") return before;  // kernels of a GPU have a launch each
+  const std::vector<int32_t> made = join_launches(program, bytes_by_step(probed), llvm_launcher().name());
   if (made.empty()) return before;
   bool guessed = false;
   std::vector<TuneTask> tasks = probe(program, Which::OPT, options.threads, &guessed).tasks;

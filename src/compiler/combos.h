@@ -1,5 +1,5 @@
-// Joins the small kernels of a tuned program into combos (lower/combos.h) and tunes those: each is verified, and on the
-// host timed against its kernels one by one.
+// Joins the small kernels of a tuned program into combos (lower/combos.h) and tunes those: each is verified, and
+// timed against its kernels one by one.
 #pragma once
 
 #include "compiler/shapes.h"

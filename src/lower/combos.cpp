@@ -9,15 +9,13 @@ namespace deepjit {
 
 namespace {
 
-constexpr size_t kWindow = 32;  // launches that a kernel may run earlier
-
 // The steps of one block in their new order. A place in it is a number: item i is 2 * i, what stands right behind it
 // 2 * i + 1, what comes from outside the block -1.
 class Joiner {
  public:
-  Joiner(Program& program, const std::map<int32_t, int64_t>& bytes, const ComboRules& rules,
+  Joiner(Program& program, const std::map<int32_t, int64_t>& bytes, const std::string& provider,
          const std::map<int32_t, std::vector<int32_t>>& readers, size_t block)
-      : program_(program), bytes_(bytes), rules_(rules), readers_(readers), block_(block) {}
+      : program_(program), bytes_(bytes), provider_(provider), readers_(readers), block_(block) {}
 
   void run(std::vector<int32_t>& made) {
     do {
@@ -43,7 +41,6 @@ class Joiner {
     std::vector<int32_t> steps;
     std::vector<int32_t> behind;
     size_t parts = 0;  // kernels that share the launch; 0: none may
-    size_t operands = 0;
   };
 
   const Step& step(int32_t index) const { return program_.steps[static_cast<size_t>(index)]; }
@@ -51,8 +48,8 @@ class Joiner {
   bool is_part(int32_t index) const {
     const Step& s = step(index);
     const auto size = bytes_.find(index);
-    return s.op == kRegionOp && s.tactic.provider == rules_.provider && size != bytes_.end() &&
-           size->second <= rules_.most_bytes;
+    return s.op == kRegionOp && s.tactic.provider == provider_ && size != bytes_.end() &&
+           size->second <= kMostComboBytes;
   }
   bool launches(int32_t index) const {
     return !step(index).blocks.empty() || (bytes_.count(index) != 0 && !is_alias(step(index).op));
@@ -73,27 +70,19 @@ class Joiner {
   }
 
   int append(int32_t index) {
-    items_.push_back({{index}, {}, 0, 0});
+    items_.push_back({{index}, {}, 0});
     return static_cast<int>(items_.size() - 1) * 2;
   }
 
   int place_part(int32_t index, int need) {
-    const size_t operands = step(index).inputs.size() + step(index).outputs.size();
-    const size_t oldest = rules_.dependent ? 1 : kWindow;
-    for (size_t i = items_.size() - std::min(items_.size(), oldest); i < items_.size(); ++i) {
-      const int place = static_cast<int>(i) * 2;
-      const bool ready = rules_.dependent ? need <= place : need < place;
-      Item& item = items_[i];
-      const bool room = item.parts < rules_.most_parts && item.operands + operands <= rules_.most_operands;
-      if (!ready || item.parts == 0 || !room) continue;
-      item.steps.push_back(index);
-      ++item.parts;
-      item.operands += operands;
-      return place;
+    const int last = static_cast<int>(items_.size()) * 2 - 2;
+    if (!items_.empty() && need <= last && items_.back().parts > 0 && items_.back().parts < kMostComboParts) {
+      items_.back().steps.push_back(index);
+      ++items_.back().parts;
+      return last;
     }
     const int place = append(index);
     items_.back().parts = 1;
-    items_.back().operands = operands;
     return place;
   }
 
@@ -104,8 +93,8 @@ class Joiner {
       return -1;
     }
     Item& item = items_[static_cast<size_t>(need) / 2];
-    const bool inside = rules_.dependent && item.parts > 0 && need % 2 == 0 && is_alias(step(index).op) &&
-                        barred_.count(index) == 0 && from_inside(index, need);
+    const bool inside = item.parts > 0 && need % 2 == 0 && is_alias(step(index).op) && barred_.count(index) == 0 &&
+                        from_inside(index, need);
     (inside ? item.steps : item.behind).push_back(index);
     return inside ? need : need / 2 * 2 + 1;
   }
@@ -165,7 +154,7 @@ class Joiner {
 
   Program& program_;
   const std::map<int32_t, int64_t>& bytes_;
-  const ComboRules& rules_;
+  const std::string& provider_;
   const std::map<int32_t, std::vector<int32_t>>& readers_;
   size_t block_;
   std::vector<int32_t> first_;  // what needs nothing of this block
@@ -189,11 +178,8 @@ std::map<int32_t, std::vector<int32_t>> readers_of(const Program& program, const
 
 }  // namespace
 
-ComboRules host_combo_rules() { return {"llvm", true, 64 << 10}; }
-
-ComboRules device_combo_rules() { return {"nvrtc", false, 1 << 20, 16, 120}; }
-
-std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int64_t>& bytes, const ComboRules& rules) {
+std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int64_t>& bytes,
+                                   const std::string& provider) {
   std::set<int32_t> of_regions;
   for (const Step& step : program.steps) {
     if (step.op == kRegionOp) of_regions.insert(step.blocks[0]);
@@ -202,7 +188,7 @@ std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int
   std::vector<int32_t> made;
   const size_t blocks = program.blocks.size();
   for (size_t b = 0; b < blocks; ++b) {
-    if (of_regions.count(static_cast<int32_t>(b)) == 0) Joiner(program, bytes, rules, readers, b).run(made);
+    if (of_regions.count(static_cast<int32_t>(b)) == 0) Joiner(program, bytes, provider, readers, b).run(made);
   }
   return made;
 }

@@ -72,7 +72,7 @@ void Binder::note_uses() {
   for (const BoundStep& bound : binding_->steps) {
     moment_.push_back(moment);
     const bool combo = bound.kind == BoundStep::Kind::KERNEL && is_combo(program_, *bound.step);
-    if (combo && request_.device == nullptr) {
+    if (combo) {
       moment = note_combo_uses(bound, moment);
       continue;
     }
@@ -87,8 +87,7 @@ void Binder::note_uses() {
   }
 }
 
-// On the host the parts of a combo run one after another: they need no more memory than as steps of their own. On a
-// device they run at the same time.
+// The parts of a combo run one after another: they need no more memory than as steps of their own.
 int Binder::note_combo_uses(const BoundStep& bound, int moment) {
   for (int32_t index : program_.blocks[static_cast<size_t>(bound.step->blocks[0])].steps) {
     const Step& inner = program_.steps[static_cast<size_t>(index)];

@@ -115,6 +115,38 @@ TEST(EngineFile, RangeChecksFieldsBehindValidHashes) {
   EXPECT_EQ(damaged([](Program& p) { p.steps[0].op = "NoSuchOp"; }), Code::ENGINE_INCOMPATIBLE);
 }
 
+// A combo holds regions and views, and its regions hold no regions.
+TEST(EngineFile, ChecksWhatACombosBlockHolds) {
+  auto wrapped = [](int depth, bool beside) {
+    EngineFile file = small_engine();
+    Program& p = file.program;
+    for (int i = 0; i < depth; ++i) {
+      Step region;
+      region.op = kRegionOp;
+      const int32_t inner = p.blocks[0].steps[0];
+      region.inputs = p.steps[static_cast<size_t>(inner)].inputs;
+      region.outputs = p.steps[static_cast<size_t>(inner)].outputs;
+      region.blocks = {static_cast<int32_t>(p.blocks.size())};
+      p.blocks.push_back({region.inputs, region.outputs, {inner}});
+      p.steps.push_back(region);
+      p.blocks[0].steps[0] = static_cast<int32_t>(p.steps.size()) - 1;
+    }
+    if (beside) {
+      Step plain = p.steps[0];
+      plain.outputs = {static_cast<int32_t>(p.buffers.size())};
+      p.buffers.push_back({"beside", p.buffers[static_cast<size_t>(p.steps[0].outputs[0])].type, false, {}});
+      p.blocks.back().steps.push_back(static_cast<int32_t>(p.steps.size()));
+      p.steps.push_back(plain);
+    }
+    return code_of(write_engine(file));
+  };
+  // The model is one region.
+  EXPECT_EQ(wrapped(0, true), Code::OK);
+  EXPECT_EQ(wrapped(1, false), Code::OK);
+  EXPECT_EQ(wrapped(1, true), Code::ENGINE_RANGE);
+  EXPECT_EQ(wrapped(2, false), Code::ENGINE_RANGE);
+}
+
 TEST(EngineFile, SavesWholeOrNotAtAll) {
   const std::string folder = ::testing::TempDir();
   const std::string path = folder + "/small.dje";
