@@ -103,6 +103,10 @@ class Planner {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (alone_[i].empty()) join(i);
     }
+    // A value with several readers, which are one region by now, may join them.
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (alone_[i].empty()) join(i);
+    }
     trim();
     note_boundaries();
     emit();
@@ -129,16 +133,18 @@ class Planner {
   void join(size_t i) {
     std::map<size_t, std::vector<size_t>, std::greater<>> candidates;  // units and the producers in them
     each_producer(i, [&](size_t p) {
-      if (alone_[p].empty()) candidates[unit_[p]].push_back(p);
+      if (alone_[p].empty() && unit_[p] != unit_[i]) candidates[unit_[p]].push_back(p);
     });
     for (const auto& [unit, producers] : candidates) {
       std::vector<size_t> merged = members_[unit];
       merged.insert(merged.end(), members_[unit_[i]].begin(), members_[unit_[i]].end());
       std::sort(merged.begin(), merged.end());
-      Refusal why = why_not_one(merged);
+      const auto known = tried_.find(merged);
+      Refusal why = known != tried_.end() ? known->second : why_not_one(merged);
       if (why.empty()) {
         merge(unit, unit_[i], std::move(merged));
       } else {
+        tried_[merged] = why;
         why = with_nodes(std::move(why), nodes_of(merged));
         for (size_t p : producers) refused_[{p, i}] = why;
       }
@@ -297,6 +303,7 @@ class Planner {
   std::vector<std::vector<size_t>> members_;              // of each unit, in order
   std::vector<Refusal> alone_;                            // why a node is in no region
   std::map<std::pair<size_t, size_t>, Refusal> refused_;  // (producer, node)
+  std::map<std::vector<size_t>, Refusal> tried_;          // nodes that are no kernel together
   RegionPlan plan_;
 };
 

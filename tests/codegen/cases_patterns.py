@@ -11,7 +11,7 @@ from fusion_case import (
     OPEN_SIZES,
     OVERFLOW,
     PART,
-    REJOIN,
+    PARTS,
     SHIFTED,
     SIXTEEN,
     SPLIT,
@@ -213,7 +213,6 @@ IMAGE = [
         " d = Slice (l, one, end, w, two) f = Concat <axis = 1> (a, b, c, d) y = Neg (f) }",
         ints(zero=[0], one=[1], end=[END], two=[2], h=[2], w=[3]),
         N_ONLY,
-        faults={"fusion": REJOIN},
     ),
     Case(
         "pixel shuffle by hand",
@@ -246,7 +245,6 @@ IMAGE = [
         " d = Slice (c, s, e, w) f = Slice (c, z, s, w) g = Concat <axis = 2> (d, f) y = Mul (g, k) }",
         ints(z=[0], s=[3], e=[END], h=[1], w=[2]) | {"k": draw(4)},
         N_ONLY,
-        faults={"fusion": REJOIN},
     ),
     Case(
         "patches merged as in Swin",
@@ -272,7 +270,7 @@ HEADS_OF_MODELS = [
         | {"two": np.float32(2), "stride": np.float32(8), "anchors": draw(3, 1, 2)},
         OPEN_SIZES[2:],
         hard=False,
-        faults={"fusion": REJOIN},
+        faults={"fusion": PARTS},
     ),
     Case(
         "box decoding without anchors",
