@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/files.h"
+#include "import/user_ops/definition.h"
 #include "passes/pipeline.h"
 
 namespace deepjit::cli {
@@ -26,6 +27,7 @@ const std::vector<OptionRow>& option_table() {
       {"--no-tune", "", "off", "measures nothing: the reference runs every step", true},
       {"--tune-cache", "FOLDER", "none", "keeps measurements between builds", true},
       {"--lock", "FILE", "none", "takes the choices in this lockfile when it exists; written after the build", true},
+      {"--ops", "FILE", "none", "defines operators of the model as expressions, in JSON; repeatable", true},
       {"--build-budget", "TIME", "none", "ends tuning after this time, such as 30s, 500ms or 2m", true},
       {"--force-tactic", "TACTIC", "none", "takes PROVIDER or PROVIDER:VARIANT wherever it is offered and right", true},
       {"--kernel-tolerance", "ERROR", "by type",
@@ -102,6 +104,7 @@ void BuildFlags::add_to(CLI::App& app) {
   app.add_flag("--no-tune", no_tune, doc("--no-tune"))->group("Build");
   add("--tune-cache", tune_cache);
   add("--lock", lock);
+  add("--ops", ops)->allow_extra_args(false);
   add("--build-budget", budget);
   add("--force-tactic", force_tactic);
   add("--kernel-tolerance", tolerance)->check(CLI::Range(1e-15, 1.0));
@@ -121,6 +124,7 @@ std::map<std::string, ShapeRange> BuildFlags::parsed_ranges() const {
 
 BuildOptions BuildFlags::options(Progress& progress) const {
   BuildOptions o;
+  for (const std::string& path : ops) register_ops_file(path);
   o.device = device.empty() ? "cpu" : device;
   o.targets = targets;
   o.precision = precision;
@@ -155,6 +159,14 @@ BuildOptions BuildFlags::options(Progress& progress) const {
     };
   }
   return o;
+}
+
+void register_ops_file(const std::string& path) {
+  try {
+    register_user_ops(read_file(path));
+  } catch (const Error& e) {
+    throw e.with_prefix(path + ": ");
+  }
 }
 
 std::set<std::string> dump_kinds() {

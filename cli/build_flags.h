@@ -32,6 +32,7 @@ struct BuildFlags {
   std::vector<std::string> disabled;
   std::string tune_cache;
   std::string lock;
+  std::vector<std::string> ops;  // files that define ops
   std::string budget;
   std::string force_tactic;
   double tolerance = 0;
@@ -48,6 +49,9 @@ struct BuildFlags {
   // The ranges as parsed.
   std::map<std::string, ShapeRange> parsed_ranges() const;
 };
+
+// Registers the ops that a file defines (docs/user_ops.md).
+void register_ops_file(const std::string& path);
 
 // The kinds in DEEPJIT_DUMP. Throws ARGUMENT for an unknown one.
 std::set<std::string> dump_kinds();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/build_flags.h"
 #include "cli/files.h"
 #include "cli/model.h"
 #include "cli/verb.h"
@@ -27,6 +28,7 @@ struct DoctorVerb {
   std::vector<std::string> commands;
   std::vector<std::string> traffic;
   std::vector<std::string> ignored;
+  std::vector<std::string> ops;
   std::string fixed;
   std::string sarif;
   std::string fail_on = "warning";
@@ -107,6 +109,7 @@ int DoctorVerb::exit_code(const std::vector<doctor::Finding>& findings) const {
 }
 
 int DoctorVerb::run() const {
+  for (const std::string& file : ops) register_ops_file(file);
   doctor::Options options = this->options();
   const auto& trt = options.settings.tensorrt;
   const std::string path = !model.empty() ? model : trt ? trt->model : "";
@@ -154,6 +157,9 @@ Verb add_doctor(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--ignore", verb->ignored, "leaves a rule out, such as DJ103; repeatable")
       ->option_text("RULE")
+      ->allow_extra_args(false);
+  command->add_option("--ops", verb->ops, "defines operators of the model as expressions, in JSON; repeatable")
+      ->option_text("FILE")
       ->allow_extra_args(false);
   command->add_flag("--measure", verb->measure, "build the model for the CPU and time the nodes of each finding");
   command->add_option("--fail-on", verb->fail_on, "note, warning, error or never [default: warning]")

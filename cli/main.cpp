@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -49,9 +50,21 @@ std::string default_hint(Code code) {
   }
 }
 
+// A hint may show a place by a mark below it.
+std::string lines(const std::string& text) {
+  std::string out;
+  size_t start = 0;
+  while (start <= text.size()) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    out += (start == 0 ? "" : "\n") + one_line(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return out;
+}
+
 int fail(const Error& error, bool json) {
   const std::string message = one_line(error.message());
-  const std::string hint = one_line(error.hint().empty() ? default_hint(error.code()) : error.hint());
+  const std::string hint = lines(error.hint().empty() ? default_hint(error.code()) : error.hint());
   const std::string name(code_name(error.code()));
   fmt::print(stderr, "error[E{} {}]: {}\nhint: {}\n", static_cast<int>(error.code()), name, message, hint);
   if (json) {

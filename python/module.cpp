@@ -285,6 +285,11 @@ std::vector<Finding> diagnose_model(nb::handle model, const nb::dict& given) {
   return in_memory ? diagnose(bytes_of(bytes), options) : diagnose(path, options);
 }
 
+nb::bytes op_model(const std::string& name, int dtype, const std::vector<std::vector<std::string>>& shapes) {
+  const std::vector<std::byte> bytes = model_of_op(name, static_cast<DataType>(dtype), shapes);
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 nb::bytes serialized(const PyEngine& self) {
   std::vector<std::byte> bytes;
   {
@@ -410,6 +415,10 @@ NB_MODULE(_core, m) {
   m.def("build", &build_engine, "model"_a, "options"_a);
   m.def("load", &load_engine, "engine"_a, "threads"_a, "device"_a);
   m.def("doctor", &diagnose_model, "model"_a, "options"_a);
+  m.def("register_ops", &register_ops, "json"_a, "replace"_a);
+  m.def("forget_op", &forget_op, "name"_a);
+  m.def("registered_ops", &registered_ops);
+  m.def("model_of_op", &op_model, "name"_a, "dtype"_a, "shapes"_a);
   m.def("version", &version);
 }
 

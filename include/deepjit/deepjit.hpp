@@ -72,7 +72,7 @@ class Error : public std::exception {
   int code() const noexcept { return code_; }                       // 203
   const std::string& name() const noexcept { return name_; }        // "SHAPE_MISMATCH"
   const std::string& message() const noexcept { return message_; }  // one line
-  const std::string& hint() const noexcept { return hint_; }        // what to do, or empty
+  const std::string& hint() const noexcept { return hint_; }        // what to do, or empty; may have several lines
   const char* what() const noexcept override { return text_.c_str(); }
 
  private:
@@ -294,6 +294,20 @@ struct DoctorOptions {
 // What is wrong with an ONNX model, the worst first. Throws 1xx (no ONNX model), FILE_NOT_FOUND, ARGUMENT, INPUT_NAME.
 std::vector<Finding> diagnose(const std::string& model_path, const DoctorOptions& options = {});
 std::vector<Finding> diagnose(std::span<const std::byte> model, const DoctorOptions& options = {});
+
+// Registers ops that are expressions of others, so that models may have nodes of them: JSON as in docs/user_ops.md. All
+// of them or none. An op that is registered already with another definition is STATE (803) unless `replace`; a bad
+// definition is ARGUMENT (804), whose hint shows the place, or 2xx where its expression and its shape rule disagree.
+// Threads may register and build at once.
+void register_ops(const std::string& json, bool replace = false);
+// Whether there was such an op: "my.ops::Swish".
+bool forget_op(const std::string& name);
+// The names of all registered ops.
+std::vector<std::string> registered_ops();
+// An ONNX model of one node of a registered op, to test it by: `shapes` has the dims of each input, numbers or names;
+// inputs without a type of their own get `dtype`.
+std::vector<std::byte> model_of_op(const std::string& name, DataType dtype,
+                                   const std::vector<std::vector<std::string>>& shapes);
 
 // "0.1.0"
 std::string version();

@@ -23,12 +23,28 @@ if not _waiting_is_set:
 from . import _core  # noqa: E402
 from ._core import Context, Engine, Finding, TensorInfo  # noqa: E402
 from ._error import Error  # noqa: E402
+from ._ops import OpReport, check_op, forget_op, register_op, register_ops, registered_ops  # noqa: E402
 
 if not _waiting_is_set:
     del os.environ["GOMP_SPINCOUNT"]
 
 __version__ = _core.version()
-__all__ = ["Context", "Engine", "Error", "Finding", "TensorInfo", "build", "doctor", "load"]
+__all__ = [
+    "Context",
+    "Engine",
+    "Error",
+    "Finding",
+    "OpReport",
+    "TensorInfo",
+    "build",
+    "check_op",
+    "doctor",
+    "forget_op",
+    "load",
+    "register_op",
+    "register_ops",
+    "registered_ops",
+]
 
 
 def _argument(message: str, hint: str = "") -> Error:

@@ -22,7 +22,7 @@ Error::Error(int code, std::string message, std::string hint)
     : code_(code),
       name_(code_name(static_cast<Code>(code))),
       message_(in_one_line(std::move(message))),
-      hint_(in_one_line(std::move(hint))) {
+      hint_(std::move(hint)) {
   text_ = "error[E" + std::to_string(code_) + " " + name_ + "]: " + message_;
   if (!hint_.empty()) text_ += "\nhint: " + hint_;
 }

@@ -92,6 +92,7 @@ class Build {
   void import(std::span<const uint8_t> model) {
     ImportOptions import_options;
     import_options.folder = options_.model_folder;
+    import_options.user_op = options_.user_op;
     model_ = import_onnx(model, import_options);
     apply_ranges(*model_.graph, options_.ranges);
     add_extra_outputs(*model_.graph);
@@ -132,6 +133,7 @@ class Build {
     program.metadata["model.producer"] = model_.producer;
     program.metadata["model.opset"] = std::to_string(model_.opset);
     for (const auto& [key, value] : model_.metadata) program.metadata["model.metadata." + key] = value;
+    for (const auto& [name, text] : model_.user_ops) program.metadata["model.op." + name] = text;
     note_device(program.metadata);
     program.metadata["build.precision"] = options_.precision;
     program.metadata["build.level"] = std::to_string(options_.level);

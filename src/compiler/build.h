@@ -15,6 +15,8 @@
 
 namespace deepjit {
 
+struct UserOp;
+
 struct BuildOptions {
   std::string device = "cpu";  // cpu, cuda, cuda:N
   std::string targets;         // GPUs to compile for, such as "sm_80,sm_90"; empty: the one that is here
@@ -31,6 +33,7 @@ struct BuildOptions {
   bool tune = true;                        // false: the reference everywhere
   std::string model_folder;                // where external data may lie; empty: no external data
   std::string stop_after;                  // a stage name, for debugging; empty: build to the end
+  std::shared_ptr<const UserOp> user_op;   // known besides the registered ones
   std::vector<std::string> extra_outputs;  // values of the imported graph that become outputs, after its own
 
   std::function<void(const std::string& stage, size_t done, size_t total)> progress;

@@ -58,7 +58,8 @@ std::span<const Rule> rules() {
     {"DJ121", "custom-op", Severity::ERROR,
      "an operator that is not in ONNX",
      "Runtimes without its plugin refuse the model; with one, the graph is cut into parts around it.",
-     "Register a symbolic function that maps it to ONNX operators, or ship its plugin.",
+     "Register a symbolic function that maps it to ONNX operators, define it as an expression (--ops), or ship its "
+     "plugin.",
      check_custom_ops, false},
     {"DJ122", "unknown-op", Severity::ERROR,
      "an operator that the model's opset does not have",

@@ -16,6 +16,8 @@
 
 namespace deepjit {
 
+struct UserOp;
+
 struct ImportOptions {
   int64_t max_nodes = limits::model_nodes;
   int max_depth = limits::graph_depth;
@@ -23,7 +25,8 @@ struct ImportOptions {
   int64_t max_inlined_bytes = limits::inlined_bytes;
   int64_t max_external_bytes = limits::external_bytes;
   int64_t max_sparse_bytes = limits::sparse_bytes;
-  std::string folder;  // external data lies here; empty: external data is refused
+  std::string folder;                     // external data lies here; empty: external data is refused
+  std::shared_ptr<const UserOp> user_op;  // known besides the registered ones, and before them
 };
 
 struct ImportedModel {
@@ -31,7 +34,8 @@ struct ImportedModel {
   std::map<std::string, std::string> metadata;  // the model's metadata_props
   int64_t opset = 0;                            // of the default domain
   int64_t ir_version = 0;
-  std::string producer;  // name and version
+  std::string producer;                         // name and version
+  std::map<std::string, std::string> user_ops;  // those that it has nodes of: name to definition
 };
 
 ImportedModel import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options = {});

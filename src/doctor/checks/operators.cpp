@@ -4,6 +4,7 @@
 #include "doctor/checkup.h"
 #include "doctor/editor.h"
 #include "import/onnx/builder.h"
+#include "import/user_ops/definition.h"
 
 namespace deepjit::doctor {
 
@@ -68,6 +69,7 @@ void check_custom_ops(Checkup& checkup) {
       "ai.onnx.training"};
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (default_domain(node) || known.count(node.domain()) != 0 || checkup.model.is_function(node)) return;
+    if (find_user_op(node.domain() + "." + node.op_type()) != nullptr) return;
     size_t ends = 0;
     size_t readers = 0;
     for (const std::string& output : node.output()) {

@@ -73,6 +73,7 @@ ImportedModel import_parsed(onnx::ModelProto& proto, const ImportOptions& option
     out.metadata[entry.key()] = entry.value();
   }
   out.opset = builder.default_opset();
+  out.user_ops = builder.user_ops();
   out.ir_version = proto.ir_version();
   out.producer = proto.producer_name();
   if (!proto.producer_version().empty()) out.producer += " " + proto.producer_version();

@@ -336,7 +336,12 @@ void Builder::throw_unsupported() const {
     if (!entry.first_node.empty()) list += " in node " + quoted(entry.first_node);
     if (entry.count > 1) list += " and " + std::to_string(entry.count - 1) + " more";
   }
-  throw Error(Code::UNSUPPORTED_OP, "not supported: " + list);
+  const bool custom = std::any_of(unsupported_.begin(), unsupported_.end(), [](const auto& entry) {
+    const std::string& what = entry.first;
+    return what.find("::") != std::string::npos && what.rfind("ai.onnx", 0) != 0 && what.rfind("com.microsoft", 0) != 0;
+  });
+  throw Error(Code::UNSUPPORTED_OP, "not supported: " + list,
+              custom ? "an operator that is an expression of others can be registered: docs/user_ops.md" : "");
 }
 
 }  // namespace deepjit::importer

@@ -3,6 +3,8 @@
 #include "import/onnx/node_import.h"
 #include "import/onnx/tensor.h"
 #include "import/onnx/text.h"
+#include "import/user_ops/definition.h"
+#include "ops/op.h"
 
 namespace deepjit::importer {
 
@@ -184,7 +186,9 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
   const Handler handler = find_handler(node.op);
   try {
     if (domain.empty() && node.version < 7) translate_before_opset_7(node);
-    if (handler != nullptr) {
+    if (const auto user_op = domain.empty() ? nullptr : user_op_of(node)) {
+      import_user_op(node, *user_op);
+    } else if (handler != nullptr) {
       handler(node);
     } else {
       node.finish();
@@ -194,6 +198,15 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
     note_unsupported(op_label + ": " + e.message());
     stand_in(node);
   }
+}
+
+// An operator that deepjit has itself is never a user's.
+std::shared_ptr<const UserOp> Builder::user_op_of(const NodeImport& node) {
+  if (find_handler(node.op) != nullptr || op_registry().find(node.op) != nullptr) return nullptr;
+  const bool given = options_.user_op != nullptr && options_.user_op->op == node.op;
+  std::shared_ptr<const UserOp> op = given ? options_.user_op : find_user_op(node.op);
+  if (op != nullptr) user_ops_.emplace(op->definition.name, op->text());
+  return op;
 }
 
 // Untyped values for what an unsupported node should have defined, so that the walk finds all of them.

@@ -14,6 +14,10 @@ namespace onnx {
 class GraphProto;
 }
 
+namespace deepjit {
+struct UserOp;
+}
+
 namespace deepjit::importer {
 
 class Builder;
@@ -68,6 +72,9 @@ using Handler = void (*)(NodeImport&);
 using HandlerMap = std::map<std::string, Handler>;
 // A node of opsets 1 to 6 takes opset 7's form.
 void translate_before_opset_7(NodeImport& node);
+
+// A node of a user op (import/user_ops/definition.h).
+void import_user_op(NodeImport& node, const UserOp& op);
 
 // The handler for a canonical name, or nullptr: the node is kept as it is.
 Handler find_handler(const std::string& op);

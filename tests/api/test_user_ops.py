@@ -1,0 +1,273 @@
+"""Ops of the user: they fuse, agree with their reference, and a wrong definition says what and where."""
+
+import threading
+
+import deepjit
+import numpy as np
+import pytest
+from onnx import parser
+
+HEAD = '<ir_version: 10, opset_import: ["" : 21, "my.ops" : 1]>'
+
+
+def model(text: str):
+    return parser.parse_model(f"{HEAD} {text}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_registered():
+    yield
+    for name in deepjit.registered_ops():
+        deepjit.forget_op(name)
+
+
+def sigmoid(x):
+    return (1 / (1 + np.exp(-x.astype(np.float64)))).astype(x.dtype)
+
+
+def swish(x, b, alpha):
+    return x * sigmoid(x.dtype.type(alpha) * x) + np.maximum(b, x.dtype.type(0))
+
+
+SWISH = {
+    "expression": "y = x * sigmoid(alpha * x) + max(b, 0)",
+    "inputs": ["x", "b"],
+    "attributes": {"alpha": 1.0},
+}
+
+
+def test_fuses_with_its_neighbours():
+    report = deepjit.register_op("my.ops::Swish", reference=swish, **SWISH)
+    assert report["with_reference"] and "float32" in report["generated"] and report["cases"] > 20
+    made = model(
+        "g (float[N,W] x, float[W] b) => (float[N,W] y)"
+        "{ a = Relu (x) s = my.ops.Swish <alpha: float = 1.5> (a, b) y = Mul (s, x) }"
+    )
+    engine = deepjit.build(made, threads=1, force_tactic="llvm")
+    launched = [step for step in engine.steps if step["tactic"].startswith("llvm")]
+    assert len(launched) == 1 and launched[0]["op"] == "deepjit.Region"
+    assert engine.why() == []
+    rng = np.random.default_rng(0)
+    for n, w in ((3, 17), (1, 64), (2, 1027)):
+        x, b = rng.standard_normal((n, w), np.float32), rng.standard_normal(w, np.float32)
+        want = swish(np.maximum(x, 0), b, 1.5) * x
+        np.testing.assert_allclose(engine.run({"x": x, "b": b})["y"], want, rtol=1e-5, atol=1e-5)
+
+
+def test_origins_name_the_users_node():
+    deepjit.register_op("my.ops::Swish", check=False, **SWISH)
+    made = model("g (float[4] x, float[4] b) => (float[4] y) { [mine] y = my.ops.Swish (x, b) }")
+    engine = deepjit.build(made, threads=1)
+    assert any("mine" in step["origins"] for step in engine.steps)
+    assert "max(b, 0)" in engine.metadata["model.op.my.ops::Swish"]
+
+
+def normalize(x, w, axis, epsilon):
+    t = x.astype(np.float64)
+    t = t - t.mean(axis=int(axis), keepdims=True)
+    t = t / np.sqrt((t * t).mean(axis=int(axis), keepdims=True) + epsilon)
+    return (t * w).astype(x.dtype)
+
+
+@pytest.mark.parametrize("axis", [-1, -2, 0])
+def test_row_expression(axis):
+    deepjit.register_op(
+        "my.ops::Norm",
+        expression="t = x - mean(x)\ny = t * reciprocal(sqrt(mean(t * t) + epsilon)) * w",
+        inputs=["x", "w"],
+        attributes={"axis": axis, "epsilon": 1e-5},
+        shape="x",
+        reference=normalize,
+        dtypes="float64",
+        tolerance=1e-6,
+    )
+    made = model("g (double[N,5,7] x, double[7] w) => (double[N,5,7] y) { y = my.ops.Norm (x, w) }")
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((3, 5, 7)), rng.standard_normal(7)
+    got = deepjit.build(made, threads=1).run({"x": x, "w": w})["y"]
+    np.testing.assert_allclose(got, normalize(x, w, axis, 1e-5), rtol=1e-9, atol=1e-9)
+
+
+def test_reductions_outputs_and_a_pattern():
+    deepjit.register_op(
+        "my.ops::Stats",
+        expression="low = min_of(x); high = max_of(x); total = squeeze(sum(x))",
+        inputs="x",
+        outputs=["low", "high", "total"],
+        shape="[..., C] -> [..., 1], [..., 1], [...]",
+        reference=lambda x: (
+            x.min(-1, keepdims=True),
+            x.max(-1, keepdims=True),
+            x.sum(-1, dtype=np.float64).astype(x.dtype),
+        ),
+        dtypes="float32",
+    )
+    made = model(
+        "g (float[2,9] x) => (float[2,1] a, float[2,1] b, float[2] c) { a, b, c = my.ops.Stats (x) }",
+    )
+    x = np.random.default_rng(2).standard_normal((2, 9), np.float32)
+    got = deepjit.build(made, threads=1).run({"x": x})
+    np.testing.assert_array_equal(got["a"], x.min(-1, keepdims=True))
+    np.testing.assert_array_equal(got["b"], x.max(-1, keepdims=True))
+    np.testing.assert_allclose(got["c"], x.sum(-1), rtol=1e-5)
+
+
+def test_conditions_types_and_powers():
+    deepjit.register_op(
+        "my.ops::Pick",
+        expression="where(mask and not (x != x), x ** 2, where(strict > 0, nan, -1))",
+        inputs=["x", "mask: bool"],
+        attributes={"strict": 0},
+        reference=lambda x, mask, strict: np.where(mask & (x == x), x * x, x.dtype.type(-1)),
+    )
+    made = model("g (float[3] x, bool[3] m) => (float[3] y) { y = my.ops.Pick <strict: int = 1> (x, m) }")
+    x, mask = np.array([2, 3, np.nan], np.float32), np.array([True, False, True])
+    got = deepjit.build(made, threads=1).run({"x": x, "m": mask})["y"]
+    np.testing.assert_array_equal(got, np.array([4, np.nan, np.nan], np.float32))
+
+
+def test_wrong_reference_is_told_and_nothing_stays():
+    with pytest.raises(deepjit.Error) as raised:
+        deepjit.register_op("my.ops::Twice", expression="x + x", inputs="x", reference=lambda x: x * 2 + (x > 2))
+    assert raised.value.name == "RUN_VALUE"
+    assert 'output "y"' in str(raised.value) and "the reference says" in str(raised.value)
+    assert deepjit.registered_ops() == []
+
+
+def test_failed_replacement_keeps_the_old_one():
+    deepjit.register_op("my.ops::Swish", check=False, **SWISH)
+    with pytest.raises(deepjit.Error):
+        deepjit.register_op("my.ops::Swish", expression="x + 1", inputs="x", reference=lambda x: x, replace=True)
+    assert "float32" in deepjit.check_op("my.ops::Swish")["generated"]
+
+
+def test_registering_twice():
+    deepjit.register_op("my.ops::Swish", check=False, **SWISH)
+    deepjit.register_op("my.ops::Swish", check=False, **SWISH)
+    with pytest.raises(deepjit.Error, match="E803"):
+        deepjit.register_op("my.ops::Swish", expression="x", inputs="x", check=False)
+    made = model("g (float[2] x, float[2] b) => (float[2] y) { y = my.ops.Swish (x, b) }")
+    feeds = {"x": np.ones(2, np.float32), "b": np.ones(2, np.float32)}
+    before = deepjit.build(made, threads=1)
+    other = {**SWISH, "expression": "x - b + alpha"}
+    deepjit.register_op("my.ops::Swish", check=False, replace=True, **other)
+    np.testing.assert_allclose(deepjit.build(made, threads=1).run(feeds)["y"], [1, 1])
+    np.testing.assert_allclose(before.run(feeds)["y"], swish(**feeds, alpha=1.0), rtol=1e-5)
+
+
+def test_changed_definition_with_a_tuning_cache(tmp_path):
+    made = model("g (float[64] x) => (float[64] y) { a = my.ops.F (x) y = Abs (a) }")
+    x = np.linspace(-2, 2, 64, dtype=np.float32)
+    for factor in (2, 3):
+        deepjit.register_op("my.ops::F", expression=f"x * {factor} + 1", inputs="x", check=False, replace=True)
+        engine = deepjit.build(made, threads=1, tune_cache=tmp_path, force_tactic="llvm")
+        np.testing.assert_allclose(engine.run({"x": x})["y"], np.abs(x * factor + 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("expression", "column", "words"),
+    [
+        ("y = x * sigmod(x)", 9, 'no function "sigmod"'),
+        ("y = x * z", 9, '"z" is not known'),
+        ("y = x * (x + 1", 15, '")" is missing'),
+        ("y = x +", 8, "a value is missing"),
+        ("y = x $ 2", 7, "no meaning"),
+        ("x = x", 1, "has a meaning already"),
+        ("y = max(x)", 5, "takes 2 operands"),
+        ("t = x + 1", 10, 'nothing defines the output "y"'),
+        ("y = 2 + alpha", 7, "is a number"),
+        ("y = x 2", 7, "end of the statement"),
+        ("y = sum(x, x)", 5, "an axis of sum is a number"),
+        ("y = 1x", 5, "this is no number"),
+    ],
+)
+def test_errors_show_the_place(expression, column, words):
+    with pytest.raises(deepjit.Error) as raised:
+        deepjit.register_op("my.ops::Bad", expression=expression, inputs="x", attributes={"alpha": 1})
+    assert words in raised.value.message and f"column {column}:" in raised.value.message
+    line, mark = raised.value.hint.split("\n")[-2:]
+    assert line == expression and mark == " " * (column - 1) + "^"
+    assert deepjit.registered_ops() == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("(" * 5000 + "x" + ")" * 5000, 104),
+        ("-" * 5000 + "x", 104),
+        ("x" + "+x" * 40000, 103),
+        ("x" + "+x" * 2000, None),
+    ],
+    ids=["parentheses", "signs", "too long", "long"],
+)
+def test_hostile_expressions(expression, code):
+    if code is None:
+        deepjit.register_op("my.ops::Long", expression=expression, inputs="x", check=False)
+        return
+    with pytest.raises(deepjit.Error, match=f"E{code}"):
+        deepjit.register_op("my.ops::Long", expression=expression, inputs="x", check=False)
+
+
+@pytest.mark.parametrize("shape", ["x", "[N, C] -> [N, C]", "[N, C] -> [N, 2]"])
+def test_shape_rule_that_does_not_hold(shape):
+    with pytest.raises(deepjit.Error, match="E203") as raised:
+        deepjit.register_op("my.ops::Row", expression="sum(x)", inputs="x", shape=shape, check=False)
+    assert "the expression yields" in raised.value.message and "says" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "shape", ["z", "[N -> [N]", "[N] -> [M]", "[N], [N] -> [N]", "[N] -> [N], [N]", "[2*N] -> [N]"]
+)
+def test_text_that_is_no_shape_rule(shape):
+    with pytest.raises(deepjit.Error, match="E804"):
+        deepjit.register_op("my.ops::Row", expression="x + 1", inputs="x", shape=shape, check=False)
+
+
+@pytest.mark.parametrize("name", ["Swish", "my.ops::", "::Swish", "ai.onnx::Swish", "deepjit::Region", "my ops::F"])
+def test_names(name):
+    with pytest.raises(deepjit.Error, match="E804"):
+        deepjit.register_op(name, expression="x", inputs="x", check=False)
+
+
+@pytest.mark.parametrize(
+    ("node", "code"),
+    [
+        ("my.ops.Swish (x)", 205),
+        ("my.ops.Swish (x, x, x)", 205),
+        ("my.ops.Swish <beta: float = 1.0> (x, x)", 209),
+        ('my.ops.Swish <alpha: string = "1"> (x, x)', 209),
+        ("my.ops.Other (x)", 208),
+    ],
+)
+def test_nodes_that_do_not_fit(node, code):
+    deepjit.register_op("my.ops::Swish", check=False, **SWISH)
+    with pytest.raises(deepjit.Error, match=f"E{code}"):
+        deepjit.build(model(f"g (float[4] x) => (float[4] y) {{ y = {node} }}"))
+
+
+def test_doctor_knows_it():
+    made = model("g (float[4] x, float[4] b) => (float[4] y) { y = my.ops.Swish (x, b) }")
+    assert "DJ121" in {finding.rule for finding in deepjit.doctor(made)}
+    deepjit.register_op("my.ops::Swish", check=False, **SWISH)
+    assert "DJ121" not in {finding.rule for finding in deepjit.doctor(made)}
+
+
+def test_threads_register_and_build():
+    made = model("g (float[8] x) => (float[8] y) { y = my.ops.T (x) }")
+    deepjit.register_op("my.ops::T", expression="x + 1", inputs="x", check=False)
+    faults = []
+
+    def work(number: int) -> None:
+        try:
+            deepjit.register_op(f"my.ops::T{number}", expression=f"x + {number}", inputs="x", check=False)
+            got = deepjit.build(made, threads=1, tune=False).run({"x": np.zeros(8, np.float32)})["y"]
+            assert (got == 1).all()
+        except Exception as e:  # noqa: BLE001
+            faults.append(e)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults and len(deepjit.registered_ops()) == 7
