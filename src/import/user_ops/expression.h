@@ -44,7 +44,8 @@ Expression parse_expression(const std::string& text, const ExpressionNames& name
 // Letters, digits and '_', no digit first, and no word of the language.
 bool is_expression_name(const std::string& text);
 
-// An error at a place of the text: the message gets line and column, the hint `help`, the line and a mark below the place.
+// An error at a place of the text: the message gets line and column, the hint `help`, the line and a mark below the
+// place.
 [[noreturn]] void fail_at(const std::string& text, size_t at, const std::string& message, const std::string& help = "");
 
 }  // namespace deepjit
