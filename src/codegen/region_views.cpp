@@ -201,7 +201,8 @@ bool is_view_op(const std::string& op) {
 }
 
 Refusal why_not_view(const OpView& op) {
-  for (size_t i = 0; i < (op.op == "Concat" ? op.inputs.size() : 1); ++i) {
+  const size_t read = op.op == "Concat" ? op.inputs.size() : op.op == "Gather" ? 2 : 1;  // by the kernel
+  for (size_t i = 0; i < read; ++i) {
     if (!op.has(i)) return {Why::OP_NOT_GENERATED, op.op + " without an operand is not generated"};
     if (compute_type(op.inputs[i].dtype) == DType::UNDEFINED) return refuse_type(op, " of ", op.inputs[i].dtype);
     if (!op.inputs[i].shape.ranked() || !op.outputs[0].shape.ranked()) {

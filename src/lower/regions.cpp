@@ -94,6 +94,7 @@ class Planner {
     alone_.resize(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       unit_[i] = i;
+      furthest_.push_back(i);
       members_.push_back({i});
       alone_[i] = why_alone(*nodes_[i]);
     }
@@ -176,8 +177,7 @@ class Planner {
     auto visit_unit_inputs = [&](const std::vector<size_t>& unit) {
       for (size_t m : unit) {
         each_producer(m, [&](size_t p) {
-          // A unit that ends before the first member depends on none of them.
-          if (inside.count(p) != 0 || members_[unit_[p]].back() < members.front()) return;
+          if (inside.count(p) != 0 || latest_needed(members_[unit_[p]].back()) < members.front()) return;
           if (seen.insert(unit_[p]).second) work.push_back(unit_[p]);
         });
       }
@@ -196,8 +196,15 @@ class Planner {
     return std::nullopt;
   }
 
+  // A position that nothing lies behind of what the nodes up to this one, and the units that they are in, depend on.
+  size_t latest_needed(size_t position) const {
+    while (furthest_[position] > position) position = furthest_[position];
+    return position;
+  }
+
   void merge(size_t a, size_t b, std::vector<size_t> merged) {
     const size_t keep = std::min(a, b);
+    for (size_t i = merged.front(); i < merged.back(); ++i) furthest_[i] = std::max(furthest_[i], merged.back());
     members_[a].clear();
     members_[b].clear();
     for (size_t m : merged) unit_[m] = keep;
@@ -301,6 +308,7 @@ class Planner {
   std::map<const Node*, size_t> position_;
   std::vector<size_t> unit_;                              // of each node
   std::vector<std::vector<size_t>> members_;              // of each unit, in order
+  std::vector<size_t> furthest_;                          // where the units of the nodes up to here end, at the most
   std::vector<Refusal> alone_;                            // why a node is in no region
   std::map<std::pair<size_t, size_t>, Refusal> refused_;  // (producer, node)
   std::map<std::vector<size_t>, Refusal> tried_;          // nodes that are no kernel together

@@ -88,6 +88,9 @@ struct ScaleLayout {
   bool per_tensor = true;
 };
 
+// Blocks of a size that may be anything above 0.
+int64_t blocks_of(int64_t count, int64_t block) { return count / block + (count % block != 0 ? 1 : 0); }
+
 ScaleLayout scale_layout(const EvalContext& ctx, const std::string& op) {
   const Dims& x = ctx.dims(0);
   const Dims& scale = ctx.dims(1);
@@ -103,7 +106,7 @@ ScaleLayout scale_layout(const EvalContext& ctx, const std::string& op) {
   out.per_tensor = false;
   out.block = block;
   Dims expected = x;
-  if (block > 0) expected[axis] = (x[axis] + block - 1) / block;
+  if (block > 0) expected[axis] = blocks_of(x[axis], block);
   const bool fits = block > 0 ? scale == expected : scale.rank() == 1 && scale[0] == x[axis];
   if (!fits) {
     throw Error(Code::SHAPE_MISMATCH, op + ": scale " + scale.to_string() + " does not fit input " + x.to_string() +
@@ -121,7 +124,7 @@ template <typename Row>
 void for_each_scale_row(const ScaleLayout& l, Row&& row) {
   if (l.outer == 0 || l.axis == 0 || l.inner == 0) return;
   if (l.per_tensor) return row(0, l.inner, 0, 0);
-  const int64_t blocks = l.block > 0 ? (l.axis + l.block - 1) / l.block : 0;
+  const int64_t blocks = l.block > 0 ? blocks_of(l.axis, l.block) : 0;
   for (int64_t o = 0; o < l.outer; ++o) {
     if (l.block == 0 && l.inner == 1) {
       row(o * l.axis, l.axis, 0, 1);
