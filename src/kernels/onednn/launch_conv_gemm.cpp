@@ -49,7 +49,7 @@ Problem describe_problem(const StepShape& shape) {
     return p;
   }
   p.channels_last = is_channels_last(shape.step->attrs);
-  const std::vector<int64_t> kernel(w.begin() + 2, w.end());
+  const std::vector<int64_t> kernel = spatial_dims(false, to_vector(w));
   p.g = conv_geometry(shape.step->attrs, spatial_dims(p.channels_last, to_vector(x)), kernel);
   if (p.g.group != 1) p.reason = "groups";
   p.batch = x[0];

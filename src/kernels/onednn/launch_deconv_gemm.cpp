@@ -37,7 +37,7 @@ void describe_windows(const StepShape& shape, Problem& p) {
     return;
   }
   p.channels_last = is_channels_last(shape.step->attrs);
-  const std::vector<int64_t> kernel(w.begin() + 2, w.end());
+  const std::vector<int64_t> kernel = spatial_dims(false, to_vector(w));
   const ConvGeometry g =
       conv_transpose_geometry(shape.step->attrs, spatial_dims(p.channels_last, to_vector(x)), kernel);
   if (g.group != 1) p.reason = "groups";

@@ -40,7 +40,7 @@ ConvProblem conv_problem(const StepShape& shape, int weights_input, bool transpo
   }
   p.layout = {x.dims.rank(), is_channels_last(attrs)};
   const std::vector<int64_t> image = spatial_dims(p.layout.channels_last, to_vector(x.dims));
-  const std::vector<int64_t> kernel(w.dims.begin() + 2, w.dims.end());
+  const std::vector<int64_t> kernel = spatial_dims(false, to_vector(w.dims));
   const ConvGeometry g =
       transposed ? conv_transpose_geometry(attrs, image, kernel) : conv_geometry(attrs, image, kernel);
   p.group = g.group;

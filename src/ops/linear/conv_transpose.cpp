@@ -47,8 +47,7 @@ void evaluate_conv_transpose(EvalContext& ctx) {
   const std::vector<int64_t> w = to_vector(ctx.dims(1));
   Problem p;
   p.channels_last = is_channels_last(ctx.attrs());
-  const ConvGeometry g = conv_transpose_geometry(ctx.attrs(), spatial_dims(p.channels_last, x),
-                                                 std::vector<int64_t>(w.begin() + 2, w.end()));
+  const ConvGeometry g = conv_transpose_geometry(ctx.attrs(), spatial_dims(p.channels_last, x), spatial_dims(false, w));
   p.batch = x[0];
   p.in_channels = channel_dim(p.channels_last, x);
   p.out_channels = checked_mul(w[1], g.group);

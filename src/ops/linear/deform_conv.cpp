@@ -71,8 +71,7 @@ void deform_convolve(EvalContext& ctx, const ConvGeometry& g, int64_t offset_gro
 void evaluate_deform_conv(EvalContext& ctx) {
   const std::vector<int64_t> x = to_vector(ctx.dims(0));
   const std::vector<int64_t> w = to_vector(ctx.dims(1));
-  const ConvGeometry g =
-      conv_geometry(ctx.attrs(), spatial_dims(false, x), std::vector<int64_t>(w.begin() + 2, w.end()));
+  const ConvGeometry g = conv_geometry(ctx.attrs(), spatial_dims(false, x), spatial_dims(false, w));
   const int64_t offset_groups = ctx.attrs().get_int("offset_group", 1);
   visit_compute(ctx.dtype(0), "DeformConv", [&]<typename C>() {
     ComputeOutput<C> out(ctx, 0, ctx.dtype(0), {x[0], w[0], g.out[0], g.out[1]});

@@ -103,17 +103,27 @@ void extrapolate(const std::vector<ResizeAxis>& plan, const std::vector<ResizeWe
   }
 }
 
+// Made after the output, whose size is limited: there are some for each place along an axis.
+std::vector<ResizeWeights> weights_of(const ResizeOptions& options, const std::vector<ResizeAxis>& plan) {
+  std::vector<ResizeWeights> weights;
+  for (const ResizeAxis& a : plan) {
+    weights.push_back(is_identity(a) ? ResizeWeights() : resize_weights(options, a));
+  }
+  return weights;
+}
+
 // The type that a linear or cubic resize of integers computes in, rounded and saturated at the end.
 template <typename T>
-void resize_integers(EvalContext& ctx, const std::vector<ResizeAxis>& plan, const std::vector<ResizeWeights>& weights,
+void resize_integers(EvalContext& ctx, const ResizeOptions& options, const std::vector<ResizeAxis>& plan,
                      const Dims& result, double outside) {
   const int64_t n = ctx.dims(0).count(), m = result.count();
+  T* out = ctx.output(0, ctx.dtype(0), result).as<T>();
+  const std::vector<ResizeWeights> weights = weights_of(options, plan);
   double* x = scratch_array<double>(ctx, n);
   double* y = scratch_array<double>(ctx, m);
   for (int64_t i = 0; i < n; ++i) x[i] = static_cast<double>(ctx.data<const T>(0)[i]);
   run_axes(ctx, plan, weights, x, y, mix_axis<double>);
   extrapolate(plan, weights, result, outside, y);
-  T* out = ctx.output(0, ctx.dtype(0), result).as<T>();
   constexpr double kLow = static_cast<double>(std::numeric_limits<T>::lowest());
   constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max());
   for (int64_t i = 0; i < m; ++i) {
@@ -151,14 +161,11 @@ void evaluate_resize(EvalContext& ctx) {
     ctx.output(0, dtype, result);
     return;
   }
-  std::vector<ResizeWeights> weights;
-  for (const ResizeAxis& a : plan) {
-    weights.push_back(is_identity(a) ? ResizeWeights() : resize_weights(options, a));
-  }
   const double outside = ctx.attrs().get_float("extrapolation_value", 0);
   if (options.mode == ResizeMode::NEAREST) {
     return visit_storage(dtype, [&]<typename S>() {
       S* y = ctx.output(0, dtype, result).as<S>();
+      const std::vector<ResizeWeights> weights = weights_of(options, plan);
       run_axes(ctx, plan, weights, ctx.data<const S>(0), y, pick_axis<S>);
       if (options.transform == "tf_crop_and_resize") {
         extrapolate(plan, weights, result, storage_of<S>(dtype, outside), y);
@@ -167,10 +174,11 @@ void evaluate_resize(EvalContext& ctx) {
   }
   if (is_integer(dtype)) {
     return visit_integer(dtype, "Resize",
-                         [&]<typename T>() { resize_integers<T>(ctx, plan, weights, result, outside); });
+                         [&]<typename T>() { resize_integers<T>(ctx, options, plan, result, outside); });
   }
   visit_compute(dtype, "Resize", [&]<typename C>() {
     ComputeOutput<C> out(ctx, 0, dtype, result);
+    const std::vector<ResizeWeights> weights = weights_of(options, plan);
     run_axes(ctx, plan, weights, read_compute<C>(ctx, 0), out.data(), mix_axis<C>);
     extrapolate(plan, weights, result, static_cast<C>(outside), out.data());
     out.finish();
