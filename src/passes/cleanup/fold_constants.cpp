@@ -100,6 +100,7 @@ bool fold_evaluated(Node* node, FoldBudget& budget) {
   const int64_t most = most_bytes(input_bytes);
   std::vector<Tensor> results;
   try {
+    infer_node(*node);  // what was unknown when shapes were inferred is a constant by now: the op's own checks
     const Expected expected = expected_of(*node);
     const double work = work_of(def, inputs, expected.elements);
     if (expected.largest_bytes > most || work > budget.work) return false;
