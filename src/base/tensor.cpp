@@ -9,6 +9,9 @@
 namespace deepjit {
 
 Tensor::Tensor(DType dtype, const Dims& dims) {
+  for (int64_t d : dims) {  // beside a 0, a count does not tell
+    if (d < 0) throw Error(Code::SHAPE_MISMATCH, "a tensor cannot have the shape " + dims.to_string());
+  }
   view_ = {dtype, dims, nullptr};
   if (is_object(dtype)) {
     const auto own = [&]<typename T>(std::vector<T> objects) {
