@@ -4,6 +4,7 @@
 #include <set>
 
 #include "lower/edges.h"
+#include "lower/regions.h"
 
 namespace deepjit {
 
@@ -128,9 +129,6 @@ class Joiner {
 
   int32_t make(const Item& item) {
     Step combo;
-    combo.op = kRegionOp;
-    Block block;
-    block.steps = item.steps;
     std::set<int32_t> inside;
     for (int32_t index : item.steps) {
       const Step& part = step(index);
@@ -144,12 +142,7 @@ class Joiner {
       combo.origins.insert(combo.origins.end(), part.origins.begin(), part.origins.end());
     }
     combo.name = step(item.steps.front()).name + "&" + (item.parts > 2 ? "..&" : "") + step(item.steps.back()).name;
-    block.inputs = combo.inputs;
-    block.outputs = combo.outputs;
-    combo.blocks.push_back(static_cast<int32_t>(program_.blocks.size()));
-    program_.blocks.push_back(std::move(block));
-    program_.steps.push_back(std::move(combo));
-    return static_cast<int32_t>(program_.steps.size()) - 1;
+    return add_region_step(program_, std::move(combo), item.steps);
   }
 
   Program& program_;

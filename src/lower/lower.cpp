@@ -94,12 +94,11 @@ class Lowering {
   // A step over all of the region's operands, and a block with the steps that it stands for.
   int32_t lower_region(const std::vector<const Node*>& nodes) {
     Step step;
-    step.op = kRegionOp;
-    Block block;
+    std::vector<int32_t> steps;
     for (const Node* node : nodes) {
       step.name += (step.name.empty() ? "" : "+") + node->name;
       step.origins.insert(step.origins.end(), node->origins.begin(), node->origins.end());
-      block.steps.push_back(lower_node(*node));
+      steps.push_back(lower_node(*node));
     }
     if (nodes.size() > 2) step.name = nodes.front()->name + "+..+" + nodes.back()->name;
     const auto inside = [&](const Node* node) { return std::count(nodes.begin(), nodes.end(), node) != 0; };
@@ -114,12 +113,7 @@ class Lowering {
       const bool leaves = Graph::is_output(out) || !std::all_of(out->users.begin(), out->users.end(), inside);
       if (leaves) step.outputs.push_back(buffer(out));
     }
-    block.inputs = step.inputs;
-    block.outputs = step.outputs;
-    step.blocks.push_back(static_cast<int32_t>(program_.blocks.size()));
-    program_.blocks.push_back(std::move(block));
-    program_.steps.push_back(std::move(step));
-    return static_cast<int32_t>(program_.steps.size()) - 1;
+    return add_region_step(program_, std::move(step), std::move(steps));
   }
 
   const LowerOptions& options_;

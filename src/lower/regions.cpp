@@ -101,12 +101,11 @@ class Planner {
   }
 
   RegionPlan run() {
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (alone_[i].empty()) join(i);
-    }
-    // A value with several readers, which are one region by now, may join them.
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (alone_[i].empty()) join(i);
+    // Twice: a value with several readers, which are one region after the first round, may join them.
+    for (int round = 0; round < 2; ++round) {
+      for (size_t i = 0; i < nodes_.size(); ++i) {
+        if (alone_[i].empty()) join(i);
+      }
     }
     trim();
     note_boundaries();
@@ -328,6 +327,18 @@ RegionPlan plan_singly(const Graph& graph) {
     plan.boundaries.push_back({std::move(edge), {Why::FUSION_OFF, "regions are switched off"}, first});
   }
   return plan;
+}
+
+int32_t add_region_step(Program& program, Step region, std::vector<int32_t> steps) {
+  Block block;
+  block.steps = std::move(steps);
+  block.inputs = region.inputs;
+  block.outputs = region.outputs;
+  region.op = kRegionOp;
+  region.blocks.push_back(static_cast<int32_t>(program.blocks.size()));
+  program.blocks.push_back(std::move(block));
+  program.steps.push_back(std::move(region));
+  return static_cast<int32_t>(program.steps.size()) - 1;
 }
 
 }  // namespace deepjit

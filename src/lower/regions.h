@@ -10,6 +10,7 @@
 
 #include "codegen/refusal.h"
 #include "lower/edges.h"
+#include "program/program.h"
 
 namespace deepjit {
 
@@ -33,5 +34,9 @@ struct RegionPlan {
 RegionPlan plan_regions(const Graph& graph);
 // Each node by itself.
 RegionPlan plan_singly(const Graph& graph);
+
+// Appends the step of a region, whose operands are set, over a block of the steps that it stands for. Returns its
+// number.
+int32_t add_region_step(Program& program, Step region, std::vector<int32_t> steps);
 
 }  // namespace deepjit
