@@ -62,6 +62,13 @@ def test_origins_name_the_users_node():
     assert "max(b, 0)" in engine.metadata["model.op.my.ops::Swish"]
 
 
+def test_small_attributes_keep_their_digits_in_the_metadata():
+    options = {"expression": "x + e", "inputs": ["x"], "attributes": {"e": 1e-7, "k": 0.5, "n": 2}}
+    deepjit.register_op("my.ops::Shift", check=False, **options)
+    engine = deepjit.build(model("g (float[4] x) => (float[4] y) { y = my.ops.Shift (x) }"), threads=1)
+    assert engine.metadata["model.op.my.ops::Shift"].startswith("Shift(x; e=1e-07, k=0.5, n=2): ")
+
+
 def normalize(x, w, axis, epsilon):
     t = x.astype(np.float64)
     t = t - t.mean(axis=int(axis), keepdims=True)

@@ -1,5 +1,7 @@
 #include "import/user_ops/definition.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -113,10 +115,7 @@ std::string UserOp::text() const {
   for (const std::string& input : definition.inputs) list += (list.empty() ? "" : ", ") + input;
   const char* separator = "; ";
   for (const auto& [name, value] : definition.attributes) {
-    std::string number = value ? std::to_string(*value) : "";
-    if (number.find('.') != std::string::npos) number.erase(number.find_last_not_of('0') + 1);
-    if (!number.empty() && number.back() == '.') number.pop_back();
-    list += separator + name + (value ? "=" + number : "");
+    list += separator + name + (value ? fmt::format("={}", *value) : "");
     separator = ", ";
   }
   std::string body = definition.expression;
