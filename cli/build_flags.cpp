@@ -31,7 +31,9 @@ const std::vector<OptionRow>& option_table() {
       {"--build-budget", "TIME", "none", "ends tuning after this time, such as 30s, 500ms or 2m", true},
       {"--force-tactic", "TACTIC", "none", "takes PROVIDER or PROVIDER:VARIANT wherever it is offered and right", true},
       {"--kernel-tolerance", "ERROR", "by type",
-       "largest relative error of a kernel: 1e-3 for 16-bit floats, 1e-10 for float64, 1e-5 for the rest", true},
+       "largest relative error of a kernel: 1e-3 for 16-bit floats (or one unit in the last place), 1e-10 for float64, "
+       "1e-5 for the rest",
+       true},
       {"--stop-after", "STAGE", "none", "stops after import, passes, lower, tune or plan; writes no engine", false},
       {"--verbose", "", "off", "prints what was measured and why it was chosen", false},
   };

@@ -67,6 +67,13 @@ std::string operand_names(const Program& program, const std::vector<int32_t>& bu
   return text;
 }
 
+bool has_16_bits(const Program& program, const Step& step) {
+  return std::any_of(step.outputs.begin(), step.outputs.end(), [&](int32_t b) {
+    const DType t = b < 0 ? DType::UNDEFINED : program.buffers[static_cast<size_t>(b)].type.dtype;
+    return t == DType::FLOAT16 || t == DType::BFLOAT16;
+  });
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
@@ -87,12 +94,19 @@ std::string steps_text(const Program& program) {
   const HowItRuns how(program);
   std::string text = fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", "step", "op", "type", "tactic",
                                  width, "time", "error", "name");
+  bool sixteen = false;
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& s = program.steps[i];
     const bool timed = s.tactic.time_us > 0;
     text += fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
                         how.text(i), width, timed ? time_text(s.tactic.time_us) : "-",
                         timed ? fmt::format("{:.1e}", s.tactic.max_error) : "-", s.name);
+    sixteen = sixteen || (timed && has_16_bits(program, s));
+  }
+  if (sixteen) {
+    text +=
+        "error: of 16-bit floats, one unit in the last place is allowed besides the tolerance; a region rounds them "
+        "where it stores\n";
   }
   return text;
 }

@@ -191,7 +191,7 @@ def build(
     budget: time for tuning in seconds, or text like "30s". tune: False takes the reference implementation everywhere.
     force_tactic: "provider" or "provider:variant", taken wherever it is offered.
     tolerance: the largest relative error of a kernel against the reference; None takes 1e-3 for float16 and bfloat16,
-    1e-10 for float64, 1e-5 for the rest.
+    1e-10 for float64, 1e-5 for the rest. Results of 16 bits may always differ by one unit in the last place.
     model_folder: where external data may lie when the model is given as bytes.
     progress: called with (stage, done, total); log: called with a line of text. What they raise ends the build.
     """

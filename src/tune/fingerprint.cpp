@@ -3,6 +3,8 @@
 #include <fstream>
 
 #include "tune/tuner.h"
+#include "tune/verify.h"
+#include "tune/wide_region.h"
 
 namespace deepjit {
 
@@ -68,6 +70,7 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, const
   } else {
     text += " threads=" + std::to_string(options.threads) + " cpu=" + cpu;
   }
+  if (computes_in_16_bits(shape_of(program, task, options))) text += " wide";  // how it is verified
   if (options.tolerance > 0) text += fmt::format(" tolerance={}", options.tolerance);
   for (const Offerer* offerer : offerers()) {
     if (offerer->device() == options.device) text += " " + offerer->name() + "=" + offerer->version();

@@ -20,6 +20,7 @@ class Workbench {
   Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed, bool rows = false,
             device::Device* device = nullptr);
 
+  // A region's values are rounded where it stores them (wide_region.h).
   void run_reference(const StepShape& shape);
   void run(Kernel& kernel);
   // Microseconds of one of `repeats` runs in a row.
@@ -30,19 +31,25 @@ class Workbench {
   enum class Scale { OUTPUT, ELEMENT };
   struct Errors {
     double largest = 0;  // infinity when NaNs or infinities differ
-    double allowed = 0;  // for the output with the largest
     bool pass = true;
+    double wrong = 0;               // the largest that is not allowed
+    double allowed = 0;             // there
+    DType type = DType::UNDEFINED;  // of that output
   };
-  // The last run against the reference; `tolerance` by the type of an output.
-  Errors errors(Scale scale, const std::function<double(DType)>& tolerance) const;
+  // The last run against the reference; `tolerance` by the type of an output. A 16-bit float may always differ by one
+  // unit in its last place, which is more than 1e-3 of most bfloat16 numbers: results that are nearly the same may lie
+  // on two sides of a tie. `by_steps`: against the reference's steps one by one, each of which rounds.
+  Errors errors(Scale scale, const std::function<double(DType)>& tolerance, bool by_steps = false) const;
 
  private:
   void run_on_host(Kernel& kernel);
+  std::vector<Tensor> results_of(const StepShape& on_host);
 
   std::unique_ptr<DeviceBench> device_;
   std::vector<Tensor> inputs_;
   std::vector<Tensor> outputs_;
   std::vector<Tensor> expected_;
+  std::vector<Tensor> expected_by_steps_;  // of a region that computes in 16 bits
   std::vector<void*> input_addresses_;
   std::vector<void*> output_addresses_;
   std::vector<char> scratch_;

@@ -85,7 +85,7 @@ TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const Tune
                 TuneReport before = {});
 
 // The largest relative error that passes by default: 1e-3 for float16 and bfloat16, 1e-10 for float64, 1e-5 for the
-// rest.
+// rest. One unit in the last place of a 16-bit float passes whatever the tolerance.
 double tolerance_of(DType type);
 
 // The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU or GPU, library versions, and the

@@ -1,5 +1,6 @@
 // Is a candidate kernel right? It must agree with the reference on random data, on special values, and, for a region,
-// at sizes that end in the middle of a vector.
+// at sizes that end in the middle of a vector. A region's values of 16 bits are rounded where it stores them and by the
+// model's own Casts, not between its steps (wide_region.h); run step by step, each of its steps rounds.
 #pragma once
 
 #include <memory>
@@ -24,7 +25,7 @@ class Verifier {
 
   struct Verdict {
     std::string fault;  // what is wrong, with the error and what is allowed; empty: nothing
-    double error = 0;   // the largest that was seen on random data; infinity when NaNs or infinities differ
+    double error = 0;   // that of the fault, or the largest on random data; infinity when NaNs or infinities differ
   };
   // `launcher` makes the kernel of `tactic` at odd sizes.
   Verdict check(Kernel& kernel, const Launcher& launcher, const Tactic& tactic);
@@ -35,7 +36,7 @@ class Verifier {
  private:
   bool goes_over_rows(const TuneTask& task) const;
   void set_odd();
-  void judge(const Workbench& bench, Workbench::Scale scale, const char* where, Verdict& verdict) const;
+  void judge(const Workbench& bench, Workbench::Scale scale, bool by_steps, const char* where, Verdict& verdict) const;
 
   const Program& program_;
   const TuneTask& task_;

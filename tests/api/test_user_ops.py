@@ -133,6 +133,20 @@ def test_conditions_types_and_powers():
     np.testing.assert_array_equal(got, np.array([4, np.nan, np.nan], np.float32))
 
 
+@pytest.mark.parametrize("reference", [lambda x: x * x * x * x.dtype.type(1e-3), None], ids=["reference", "steps"])
+def test_float16_that_overflows_between_steps(reference):
+    """256 cubed does so step by step, and in a kernel not."""
+    report = deepjit.register_op(
+        "my.ops::Cube", expression="x * x * x * 0.001", inputs="x", reference=reference, dtypes="float16"
+    )
+    assert report["generated"] == ["float16"]
+    with pytest.raises(deepjit.Error, match="the generated kernel|step by step"):
+        deepjit.register_op(
+            "my.ops::Cubes", expression="x * x * x * 0.001", inputs="x", dtypes="float16", reference=lambda x: x * 2
+        )
+    assert "my.ops::Cubes" not in deepjit.registered_ops()
+
+
 def test_wrong_reference_is_told_and_nothing_stays():
     with pytest.raises(deepjit.Error) as raised:
         deepjit.register_op("my.ops::Twice", expression="x + x", inputs="x", reference=lambda x: x * 2 + (x > 2))

@@ -3,9 +3,10 @@
 import numpy as np
 from cases_patterns import PATTERNS
 from cases_rows import ROWS
+from cases_sixteen import SIXTEEN_BITS
 from cases_views import VIEWS_BY_COORDINATES
 from fused import nodes
-from fusion_case import AXES, N_SIZES, SIBLINGS, SIXTEEN, W_SIZES, Case, draw
+from fusion_case import AXES, N_SIZES, SIBLINGS, W_SIZES, Case, draw
 
 CHAIN = nodes("m{i} = Mul (s{p}, a) t{i} = Tanh (m{i}) s{i} = Add (t{i}, x)", 10)
 
@@ -86,15 +87,12 @@ TYPES = [
         "computed in half",
         "g (float16[N,W] x, float16[W] b) => (float16[N,W] y) { a = Mul (x, b) c = Sigmoid (a) y = Add (c, x) }",
         dims=W_SIZES,
-        hard=False,
-        faults={"fusion": SIXTEEN},
     ),
     Case("half softmax", "g (float16[N,W] x) => (float16[N,W] y) { a = Neg (x) y = Softmax (a) }", dims=W_SIZES),
     Case(
         "half layer norm",
         "g (float16[N,W] x, float16[W] s) => (float16[N,W] y) { a = Relu (x) y = LayerNormalization (a, s) }",
         dims=W_SIZES,
-        hard=False,
     ),
     Case(
         "bfloat16 and back",
@@ -105,8 +103,6 @@ TYPES = [
         "computed in bfloat16",
         "g (bfloat16[N,W] x, bfloat16[W] b) => (bfloat16[N,W] y) { a = Mul (x, b) y = Relu (a) }",
         dims=W_SIZES,
-        ort=False,
-        hard=False,
     ),
     Case(
         "to int32 and back",
@@ -224,4 +220,4 @@ VIEWS = [
     ),
 ]
 
-ALL = BROADCAST + SHAPES + ROWS + TYPES + VIEWS + VIEWS_BY_COORDINATES + PATTERNS
+ALL = BROADCAST + SHAPES + ROWS + TYPES + SIXTEEN_BITS + VIEWS + VIEWS_BY_COORDINATES + PATTERNS

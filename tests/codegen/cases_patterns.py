@@ -13,7 +13,6 @@ from fusion_case import (
     PART,
     PARTS,
     SHIFTED,
-    SIXTEEN,
     SPLIT,
     Case,
     draw,
@@ -56,8 +55,6 @@ ATTENTION = [
         " p = Mul (x, c) q = Mul (r, s) y = Add (p, q) }",
         HALVES,
         HEADS,
-        hard=False,
-        faults={"fusion": SIXTEEN},
     ),
     Case(
         "causal mask",

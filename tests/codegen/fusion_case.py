@@ -36,7 +36,6 @@ def draw(*shape, seed=7):
 # Known faults, by what they show.
 SIBLINGS = "kernels that share an input and nothing else are two in one launch: x * sigmoid(x) is a Swish, beside the"
 SIBLINGS += " sigmoid"
-SIXTEEN = "16-bit values are rounded only where a region stores them, and the tolerance of the tuner is below that"
 OVERFLOW = "norms square in float32 where the reference sums in double: rows with values over 1.8e19 differ, and the"
 OVERFLOW += " tuner drops norms of short rows, which such values reach without a NaN beside them"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"

@@ -1,9 +1,9 @@
 """Each op that can stand in a generated kernel, alone and beside another, on ordinary and special values."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fused import Fused, assert_same, difference, feeds_of, model
-from fusion_case import SIXTEEN
 
 K = {"k": np.float32(0.75), "lo": np.float32(-1), "hi": np.float32(2), "two": np.float32(2)}
 UNARY = [
@@ -18,10 +18,6 @@ POWERS = [-2.0, -1.0, 1.0, 2.0, 3.0, 4.0]
 WIDE = {"N": 5, "W": 67}
 # ONNX Runtime differs from the formula of the standard here, or has no kernel.
 NOT_IN_ORT = {"Sign", "ThresholdedRelu", "ThresholdedRelu <alpha = -0.5>"}
-
-
-def must_fail(reason: str, *values):
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
 
 
 def check(made, hard: bool, ort: bool = True):
@@ -122,32 +118,72 @@ def test_pairs_on_special_values(body):
     check(model(f"g (float[N,W] x, float[N,W] b) => (float[N,W] y) {{ {body} }}", given), True)
 
 
+SIXTEEN = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+TO = {"float16": 10, "bfloat16": 16}
+HARD_TO_KEEP = [0.1, 1, 100, 200, 3e4, -3e4, 1e-3, 0, 999.5]  # near 1000, or times 1000, in 16 bits
+
+
+def between(body: str, dtype: str, to: str):
+    """A model over x and k = 1000 of a type, whose result is of the type `to` or what the op says."""
+    result = "bool" if "IsInf" in body or "Equal" in body else "int64" if "to = 7" in body or "Arg" in body else to
+    shape = "[N,1]" if "Reduce" in body or "Arg" in body else "[N,W]"
+    constants = {"k": np.asarray(1000).astype(SIXTEEN.get(dtype, np.float32))}
+    constants |= {"last": np.array([-1])} if "last" in body else {}
+    constants |= {"c": np.asarray(1000).astype(SIXTEEN[to])} if "c)" in body else {}
+    made = model(f"g ({dtype}[N,W] x) => ({result}{shape} y) {{ {body} }}", constants)
+    return made, np.resize(np.asarray(HARD_TO_KEEP).astype(constants["k"].dtype), (3, 33))
+
+
+@pytest.mark.parametrize("dtype", SIXTEEN)
 @pytest.mark.parametrize(
-    ("body", "dtype"),
+    "body",
     [
-        must_fail(SIXTEEN, "a = Mul (x, k) y = Div (a, k)", "float16"),
-        must_fail(SIXTEEN, "a = Mul (x, k) y = Div (a, k)", "bfloat16"),
-        must_fail(SIXTEEN, "a = Mul (x, k) y = IsInf (a)", "float16"),
-        ("a = Mul (x, k) y = IsInf (a)", "bfloat16"),
-        must_fail(SIXTEEN, "a = Add (x, k) y = Equal (a, k)", "float16"),
-        must_fail(SIXTEEN, "a = Add (x, k) y = Equal (a, k)", "bfloat16"),
-        must_fail(SIXTEEN, "a = Add (x, k) y = Sub (a, k)", "float16"),
-        must_fail(SIXTEEN, "a = Add (x, k) y = Sub (a, k)", "bfloat16"),
-        ("a = Div (x, k) y = Floor (a)", "float16"),
-        must_fail(SIXTEEN, "a = Div (x, k) y = Floor (a)", "bfloat16"),
+        "a = Mul (x, k) y = Div (a, k)",
+        "a = Mul (x, k) y = IsInf (a)",
+        "a = Add (x, k) y = Equal (a, k)",
+        "a = Add (x, k) y = Sub (a, k)",
+        "a = Div (x, k) y = Floor (a)",
+        "a = Mul (x, x) b = Mul (a, x) y = Min (b, k)",
+        "a = Mul (x, k) b = Mul (a, k) y = ArgMax <axis = 1> (b)",
+        "a = Mul (x, k) b = ReduceMean (a, last) y = Div (b, k)",
+        "a = Add (x, k) y = Cast <to = 7> (a)",
     ],
 )
-def test_16_bit_values_are_rounded_at_every_op(body, dtype):
-    """What overflows, vanishes or ties in 16 bits does so inside a kernel too."""
-    import ml_dtypes
-
-    result = "bool" if "IsInf" in body or "Equal" in body else dtype
-    constant = np.array(1000, np.float16 if dtype == "float16" else ml_dtypes.bfloat16)
-    made = model(f"g ({dtype}[N,W] x) => ({result}[N,W] y) {{ {body} }}", {"k": constant})
+def test_16_bit_values_between_steps_are_float32(body, dtype):
+    """What overflows, vanishes or ties in 16 bits does not do so inside a kernel."""
+    made, x = between(body, dtype, dtype)
     fused = Fused(made, ort=False)
-    x = np.resize(np.array([0.1, 1, 100, 200, 3e4, -3e4, 1e-3, 0, 999.5], constant.dtype), (3, 33))
-    assert_same(fused.engine.run({"x": x}), fused.level_0.run({"x": x}), "level 0")
     fused.assert_generated()
+    assert_same(fused.engine.run({"x": x}), fused.truth.run({"x": x}), "numpy in float32", own_scale=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "to"), [("float", t) for t in SIXTEEN] + [(t, u) for t in SIXTEEN for u in SIXTEEN if t != u]
+)
+@pytest.mark.parametrize("body", ["y = Sub (h, c)", "y = IsInf (h)", "y = Equal (h, c)", "n = Neg (h) y = Relu (n)"])
+def test_casts_to_16_bits_round_inside(body, dtype, to):
+    made, x = between(f"a = Add (x, k) h = Cast <to = {TO[to]}> (a) {body}", dtype, to)
+    fused = Fused(made, ort=False)
+    fused.assert_generated()
+    want = (x.astype(np.float32) + np.float32(1000)).astype(SIXTEEN[to])
+    with np.errstate(over="ignore"):
+        want = {
+            "Sub": lambda: (want.astype(np.float32) - 1000).astype(SIXTEEN[to]),
+            "IsInf": lambda: np.isinf(want),
+            "Equal": lambda: want == 1000,
+            "Relu": lambda: np.maximum(-want.astype(np.float32), 0).astype(SIXTEEN[to]),
+        }[body.split("y = ")[1].split()[0]]()
+    assert_same(fused.engine.run({"x": x}), {"y": want}, "numpy", own_scale=True)
+
+
+@pytest.mark.parametrize("dtype", SIXTEEN)
+def test_the_truth_of_16_bits_is_not_that_of_the_steps(dtype):
+    """A kernel that rounds at each step, as the steps one by one do, would not pass."""
+    made, x = between("a = Add (x, k) y = Sub (a, k)", dtype, dtype)
+    fused = Fused(made, ort=False)
+    with pytest.raises(AssertionError, match="numpy"):
+        assert_same(fused.no_regions.run({"x": x}), fused.truth.run({"x": x}), "numpy in float32", own_scale=True)
+    assert_same(fused.no_regions.run({"x": x}), fused.level_0.run({"x": x}), "level 0")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4028235e38, 0.1, 16777217.0])

@@ -14,12 +14,17 @@ NORM = "g (float[N,W] x) => (float[N,W] y) { t = Tanh (x) y = Softmax (t) }"
 RANGES = {"x": ((1, 64), (9, 64), (99, 64))}
 
 
-@pytest.mark.parametrize(("text", "most"), [(CHAIN, 1e-5), (HALF, 1e-3), (NORM, 1e-5)], ids=["float", "half", "rows"])
-def test_the_error_stays_in_the_engine(text, most, tmp_path):
+# What a float16 result hides of its kernel's error may be all of it.
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [(CHAIN, 1e-9, 1e-5), (HALF, 0, 1e-3), (NORM, 1e-9, 1e-5)],
+    ids=["float", "half", "rows"],
+)
+def test_the_error_stays_in_the_engine(text, least, most, tmp_path):
     fused = Fused(model(text), ranges=RANGES)
     fused.assert_generated()
     (region,) = fused.regions
-    assert 0 < region["max_error"] <= most
+    assert least <= region["max_error"] <= most
     fused.engine.save(tmp_path / "m.dje")
     assert deepjit.load(tmp_path / "m.dje").steps == fused.engine.steps
     done = subprocess.run([CLI, "inspect", tmp_path / "m.dje", "--json"], capture_output=True, text=True, timeout=60)

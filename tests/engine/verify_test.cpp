@@ -71,6 +71,7 @@ class WrongLauncher final : public Launcher {
 struct Outcome {
   Tactic tactic;        // of the region
   std::string dropped;  // the log's line about the wrong kernel
+  std::string others;   // the log's lines about others that were dropped
   std::vector<Choice> choices;
   std::map<int32_t, Refusal> unfused;
 };
@@ -99,7 +100,10 @@ Outcome tuned(const Damage& damage, double tolerance = 0, const std::string& typ
   options.tolerance = tolerance;
   options.more_providers = {{&offerer, &launcher}};
   options.log = [&](const std::string& line) {
-    if (line.find("wrong dropped") != std::string::npos) out.dropped = line;
+    if (line.find("wrong dropped") != std::string::npos)
+      out.dropped = line;
+    else if (line.find(" dropped: ") != std::string::npos)
+      out.others += line;
   };
   TuneReport report = tune(program, probed.tasks, options);
   out.choices = report.choices;
@@ -171,6 +175,53 @@ TEST(Verify, TheDefaultGoesByTheTypeOfTheResult) {
   EXPECT_EQ(tuned(all_off_by(6e-4), 0, "float16", "%a = Neg(%x)\n %y = Abs(%a)").tactic.provider, "wrong");
   expect_dropped(tuned(all_off_by(6e-3), 0, "float16", "%a = Neg(%x)\n %y = Abs(%a)"), "allowed is 1.0e-03");
   expect_dropped(tuned(all_off_by(6e-3), 0, "bfloat16", "%a = Neg(%x)\n %y = Abs(%a)"), "allowed is 1.0e-03");
+}
+
+// All elements as many places up, among the floats of 16 bits.
+Damage all_up_by(int places) {
+  return [places](Tensor& result) {
+    for (int64_t i = 0; i < result.count(); ++i) {
+      if (std::abs(result.to_f64()[static_cast<size_t>(i)]) < 6e4) result.as<uint16_t>()[i] += places;
+    }
+  };
+}
+
+TEST(Verify, SixteenBitsMayDifferByOneUnitInTheLastPlace) {
+  const std::string abs = "%a = Neg(%x)\n %y = Abs(%a)";  // nothing is rounded
+  for (const std::string type : {"float16", "bfloat16"}) {
+    for (const double tolerance : {0.0, 1e-12}) {
+      EXPECT_EQ(tuned(all_up_by(1), tolerance, type, abs).tactic.provider, "wrong") << type;
+      expect_dropped(tuned(all_up_by(2), 1e-12, type, abs), "or one unit in the last place of " + type);
+    }
+  }
+  expect_dropped(tuned(all_up_by(2), 0, "bfloat16", abs),
+                 "allowed is 1.0e-03 or one unit in the last place of bfloat16");
+  const auto to_infinity = change([](double v, int64_t, Tensor&) { return std::abs(v) > 65000 ? INFINITY : v; });
+  expect_dropped(tuned(to_infinity, 0, "float16", abs), "on special values");  // though the largest number is beside it
+}
+
+// What the steps' kernels give one by one, each rounded, is not what one kernel gives.
+TEST(Verify, DropsWhatRoundsBetweenTheStepsOfARegion) {
+  const std::string cancels = "%e = Exp(%x)\n %f = Exp(%e)\n %a = Add(%f, %x)\n %y = Sub(%a, %f)";
+  for (const std::string type : {"float16", "bfloat16"}) {
+    const Outcome rounds = tuned([](Tensor&) {}, 0, type, cancels);
+    expect_dropped(rounds, "allowed is 1.0e-03");
+    EXPECT_EQ(rounds.others, "") << type;  // neither the generated kernel nor the steps
+    EXPECT_EQ(tuned([](Tensor&) {}, 0, type, cancels, "reference").tactic.variant, "steps") << type;
+  }
+  EXPECT_EQ(tuned([](Tensor&) {}, 0, "float32", cancels).tactic.provider, "wrong");
+}
+
+TEST(Verify, DropsAWrong16BitKernel) {
+  const std::string rows = "%a = Exp(%x)\n %s = Softmax(%a)\n %y = Neg(%s)";
+  const std::string chain = "%a = Tanh(%x)\n %b = Exp(%a)\n %y = Mul(%b, %a)";
+  for (const std::string type : {"float16", "bfloat16"}) {
+    for (const std::string& nodes : {rows, chain}) {
+      expect_dropped(tuned(last_off_by(0.02), 0, type, nodes), "allowed is 1.0e-03");
+      expect_dropped(tuned([](Tensor& result) { result = Tensor(); }, 0, type, nodes), "relative error");
+      EXPECT_EQ(tuned(last_off_by(0.02), 0, type, nodes).others, "") << type;
+    }
+  }
 }
 
 TEST(Verify, DropsWhatWritesNothing) {

@@ -109,8 +109,7 @@ void measure(Case& c, const Work& work, const CudaOnCpu& kernels, bool hard) {
       bench.run(*kernel);
       const auto scale = hard ? Workbench::Scale::ELEMENT : Workbench::Scale::OUTPUT;
       const Workbench::Errors errors = bench.errors(scale, tolerance_of);
-      if (!errors.pass)
-        fault = fmt::format("{}: error {:.2e}, allowed is {:.1e}", name, errors.largest, errors.allowed);
+      if (!errors.pass) fault = fmt::format("{}: error {:.2e}, allowed is {:.1e}", name, errors.wrong, errors.allowed);
       if (fault.empty()) worst = std::max(worst, errors.largest);
     } catch (const Error& e) {
       fault = e.message();
