@@ -120,6 +120,20 @@ def test_joint_and_apart(case, threads, tmp_path):
         assert_equal_bits(joint.run(hard), apart.run(hard))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_in_16_bits(case, dtype, tmp_path):
+    """What one kernel hands to another is rounded, in one launch as in two: the combo is verified so."""
+    made = model(case.text.replace("float", dtype), case.constants)
+    joint, apart = build(made), build(made, combos=False)
+    shapes = shapes_of(made, case.dims[0])
+    assert (launches(apart, shapes, tmp_path), launches(joint, shapes, tmp_path)) == (case.apart, case.joint)
+    for seed, dims in enumerate(case.dims):
+        for hard in (False, True):
+            feeds = feeds_of(made, dims, hard, seed)
+            assert_equal_bits(joint.run(feeds), apart.run(feeds))
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_graphs(seed):
     graph = RandomGraph(seed)

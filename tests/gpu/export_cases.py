@@ -1,5 +1,7 @@
 """Writes the models of the fusion tests for a machine without Python packages: NAME.onnx and cases.json.
 
+Beside a model with 16-bit floats lies NAME_wide.onnx: the same in float32, with the model's own Casts (wide_truth.py).
+
 export_cases.py FOLDER
 """
 
@@ -14,6 +16,7 @@ import onnx  # noqa: E402
 from cases import ALL  # noqa: E402
 from fusion_case import Case, draw  # noqa: E402
 from test_generated_ops import BINARY, UNARY, K  # noqa: E402
+from wide_truth import is_narrow, widened  # noqa: E402
 
 SIZES = ({"N": 5, "W": 67}, {"N": 3, "W": 1024}, {"N": 1, "W": 1})
 
@@ -47,7 +50,10 @@ def export(folder: Path) -> int:
     rows = []
     for number, case in enumerate(ALL + single_ops() + large()):
         name = f"{number:03}_" + re.sub(r"\W+", "_", case.name).strip("_")
-        onnx.save(case.model(), folder / f"{name}.onnx")
+        made = case.model()
+        onnx.save(made, folder / f"{name}.onnx")
+        if is_narrow(made):
+            onnx.save(widened(made), folder / f"{name}_wide.onnx")
         known = case.faults.get("numbers") or case.faults.get("special")
         rows.append(
             {
@@ -56,6 +62,7 @@ def export(folder: Path) -> int:
                 "hard": case.hard and not case.faults.get("special"),
                 "known_fault": known or "",
                 "may_not_build": bool(case.faults.get("fusion")),
+                "wide": is_narrow(made),
                 "level": case.options.get("level", 3),
                 "disable": list(case.options.get("disable", ())),
             }
