@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "cli/files.h"
-#include "import/user_ops/definition.h"
+#include "import/user_ops/registry.h"
 #include "passes/pipeline.h"
 
 namespace deepjit::cli {

@@ -8,6 +8,7 @@
 #include "cli/text.h"
 #include "cli/verb.h"
 #include "cli/why.h"
+#include "program/user_ops.h"
 #include "runtime/observer.h"
 
 namespace deepjit::cli {
@@ -83,11 +84,13 @@ void print_times(const Model& model, const std::vector<StepTime>& times) {
   const double total = total_us(model.program(), times);
   const size_t width = tactic_width(model.program());
   const HowItRuns how(model.program());
+  const UserOpNames users(model.program());
   fmt::print("{:>5}  {:>10} {:>6}  {:<20} {:<{}} {}\n", "step", "time", "share", "op", "tactic", width, "name");
   for (const StepTime& t : times) {
     fmt::print("{:>5}  {:>10} {:>5.1f}%  {:<20} {:<{}} {}\n", t.step - model.program().steps.data(), time_text(t.us),
                total > 0 ? 100 * t.us / total : 0, t.step->op,
-               how.text(static_cast<size_t>(t.step - model.program().steps.data())), width, t.step->name);
+               how.text(static_cast<size_t>(t.step - model.program().steps.data())), width,
+               t.step->name + users.text(*t.step));
   }
   fmt::print("total {}\n", time_text(total));
 }
@@ -145,9 +148,13 @@ void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string,
   object["plan"] = plan ? plan_json(plan_at(loaded, fixed)) : Json(nullptr);
   object["times"] = nullptr;
   if (time) {
+    const UserOpNames users(program);
     Json times = Json::array();
     for (const StepTime& t : measure_steps(loaded, fixed, flags.threads, iterations)) {
-      times.push_back({{"step", t.step - program.steps.data()}, {"name", t.step->name}, {"us", t.us}});
+      times.push_back({{"step", t.step - program.steps.data()},
+                       {"name", t.step->name},
+                       {"us", t.us},
+                       {"user_ops", users.of(*t.step)}});
     }
     object["times"] = times;
   }
@@ -185,7 +192,8 @@ void InspectVerb::print_overview(const Model& loaded) const {
   }
   fmt::print("threads  {}\n", program.threads);
   for (const auto& [key, value] : program.metadata) {
-    if (key.rfind("plan.", 0) != 0) fmt::print("{} = {}\n", key, value);
+    const bool told_elsewhere = key.rfind("plan.", 0) == 0 || key.rfind(kUserOpNodesKey, 0) == 0;
+    if (!told_elsewhere) fmt::print("{} = {}\n", key, value);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/why.h"
+#include "program/user_ops.h"
 #include "runtime/binding.h"
 
 namespace deepjit::cli {
@@ -92,6 +93,7 @@ size_t tactic_width(const Program& program) {
 std::string steps_text(const Program& program) {
   const size_t width = tactic_width(program);
   const HowItRuns how(program);
+  const UserOpNames users(program);
   std::string text = fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", "step", "op", "type", "tactic",
                                  width, "time", "error", "name");
   bool sixteen = false;
@@ -100,7 +102,7 @@ std::string steps_text(const Program& program) {
     const bool timed = s.tactic.time_us > 0;
     text += fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
                         how.text(i), width, timed ? time_text(s.tactic.time_us) : "-",
-                        timed ? fmt::format("{:.1e}", s.tactic.max_error) : "-", s.name);
+                        timed ? fmt::format("{:.1e}", s.tactic.max_error) : "-", s.name + users.text(s));
     sixteen = sixteen || (timed && has_16_bits(program, s));
   }
   if (sixteen) {
@@ -113,6 +115,7 @@ std::string steps_text(const Program& program) {
 
 Json steps_json(const Program& program) {
   const HowItRuns how(program);
+  const UserOpNames users(program);
   Json steps = Json::array();
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& s = program.steps[i];
@@ -131,7 +134,8 @@ Json steps_json(const Program& program) {
                      {"why", why.empty() ? Json(nullptr) : Json(why)},
                      {"time_us", s.tactic.time_us},
                      {"max_error", s.tactic.max_error},
-                     {"origins", s.origins}});
+                     {"origins", s.origins},
+                     {"user_ops", users.of(s)}});
   }
   return steps;
 }

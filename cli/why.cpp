@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/text.h"
+#include "program/user_ops.h"
 
 namespace deepjit::cli {
 
@@ -62,23 +63,26 @@ std::string HowItRuns::text(size_t index) const {
 
 std::string why_text(const Program& program) {
   if (program.ledger.empty()) return "every edge between two operators is inside a kernel\n";
+  const UserOpNames users(program);
   std::string text;
   for (const LedgerEntry& entry : program.ledger) {
     const Buffer& value = program.buffers[static_cast<size_t>(entry.value)];
     const Step& from = step_at(program, entry.producer);
     const Step& to = step_at(program, entry.consumer);
-    text += fmt::format("{}: {}  {} \"{}\" -> {} \"{}\"\n", why_rule(entry.rule).id,
-                        value.name + " " + value.type.to_string(), from.op, from.name, to.op, to.name);
+    text += fmt::format("{}: {}  {} \"{}\"{} -> {} \"{}\"{}\n", why_rule(entry.rule).id,
+                        value.name + " " + value.type.to_string(), from.op, from.name, users.text(from), to.op, to.name,
+                        users.text(to));
     text += fmt::format("    why   {}\n    cost  {}\n    lift  {}\n", entry.reason, cost_text(entry), entry.fix);
   }
   return text;
 }
 
 Json why_json(const Program& program) {
+  const UserOpNames users(program);
   Json ledger = Json::array();
   auto node = [&](int32_t index) {
     const Step& step = step_at(program, index);
-    return Json{{"step", index}, {"node", step.name}, {"op", step.op}};
+    return Json{{"step", index}, {"node", step.name}, {"op", step.op}, {"user_ops", users.of(step)}};
   };
   for (const LedgerEntry& entry : program.ledger) {
     const Buffer& value = program.buffers[static_cast<size_t>(entry.value)];

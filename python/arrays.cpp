@@ -244,6 +244,22 @@ void import_numpy() {
   if (import_array_interface() != 0) throw nb::python_error();
 }
 
+OpResult to_result(nb::handle value, const std::string& what) {
+  nb::object array = as_array(value, what);
+  auto* numpy = reinterpret_cast<PyArrayObject*>(array.ptr());
+  const DataType dtype = element_type(numpy);
+  if (dtype == DataType::UNDEFINED || dtype == DataType::STRING || !PyArray_ISNOTSWAPPED(numpy)) {
+    throw Error(kInputDtype, what + " is " + type_text(numpy), "return arrays of numbers");
+  }
+  const int rank = PyArray_NDIM(numpy);
+  if (rank > 16) throw Error(kInputShape, what + " has rank " + std::to_string(rank));
+  array = as_dense(array);
+  auto* dense = reinterpret_cast<PyArrayObject*>(array.ptr());
+  OpResult result(dtype, {PyArray_DIMS(dense), PyArray_DIMS(dense) + rank});
+  if (!result.bytes.empty()) std::memcpy(result.bytes.data(), PyArray_DATA(dense), result.bytes.size());
+  return result;
+}
+
 Feeds gather(nb::handle mapping, const Engine& engine) {
   if (!PyDict_Check(mapping.ptr())) {
     throw Error(kInputName, "the inputs must be a dict of name to array", "run({\"x\": array})");

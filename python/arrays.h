@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "deepjit/deepjit.hpp"
+#include "deepjit/user_ops.hpp"
 
 namespace deepjit::python {
 
@@ -18,6 +18,9 @@ namespace nb = nanobind;
 
 // Loads NumPy's C interface; once, at import.
 void import_numpy();
+
+// A dense copy of what a reference returned; `what` names it in errors: INPUT_DTYPE, INPUT_SHAPE.
+OpResult to_result(nb::handle value, const std::string& what);
 
 // The inputs of one run and what keeps their memory alive.
 struct Feeds {

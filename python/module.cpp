@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "arrays.h"
+#include "user_ops.h"
 
 namespace deepjit::python {
 
@@ -182,6 +183,7 @@ nb::list steps_of(const Engine& engine) {
     one["time_us"] = step.time_us;
     one["max_error"] = step.max_error;
     one["origins"] = step.origins;
+    one["user_ops"] = step.user_ops;
     steps.append(one);
   }
   return steps;
@@ -201,6 +203,8 @@ nb::list why_of(const Engine& engine) {
     one["bytes"] = entry.bytes;
     one["bytes_at_opt"] = entry.bytes_at_opt < 0 ? nb::object(nb::none()) : nb::object(nb::cast(entry.bytes_at_opt));
     one["launches"] = entry.launches;
+    one["producer_user_ops"] = entry.producer_user_ops;
+    one["consumer_user_ops"] = entry.consumer_user_ops;
     entries.append(one);
   }
   return entries;
@@ -283,11 +287,6 @@ std::vector<Finding> diagnose_model(nb::handle model, const nb::dict& given) {
   const std::string path = in_memory ? "" : nb::cast<std::string>(model);
   const nb::gil_scoped_release release;
   return in_memory ? diagnose(bytes_of(bytes), options) : diagnose(path, options);
-}
-
-nb::bytes op_model(const std::string& name, int dtype, const std::vector<std::vector<std::string>>& shapes) {
-  const std::vector<std::byte> bytes = model_of_op(name, static_cast<DataType>(dtype), shapes);
-  return nb::bytes(bytes.data(), bytes.size());
 }
 
 nb::bytes serialized(const PyEngine& self) {
@@ -415,10 +414,7 @@ NB_MODULE(_core, m) {
   m.def("build", &build_engine, "model"_a, "options"_a);
   m.def("load", &load_engine, "engine"_a, "threads"_a, "device"_a);
   m.def("doctor", &diagnose_model, "model"_a, "options"_a);
-  m.def("register_ops", &register_ops, "json"_a, "replace"_a);
-  m.def("forget_op", &forget_op, "name"_a);
-  m.def("registered_ops", &registered_ops);
-  m.def("model_of_op", &op_model, "name"_a, "dtype"_a, "shapes"_a);
+  bind_user_ops(m);
   m.def("version", &version);
 }
 

@@ -180,10 +180,11 @@ struct BuildReport {
 struct StepInfo {
   std::string name;
   std::string op;
-  std::string tactic;                // "provider:variant"
-  double time_us = 0;                // measured at build; 0 when it was not timed
-  double max_error = 0;              // largest relative error against the reference at build
-  std::vector<std::string> origins;  // the model's nodes it stands for
+  std::string tactic;                 // "provider:variant"
+  double time_us = 0;                 // measured at build; 0 when it was not timed
+  double max_error = 0;               // largest relative error against the reference at build
+  std::vector<std::string> origins;   // the model's nodes it stands for
+  std::vector<std::string> user_ops;  // those of them that are ops of the user: "my.ops::Swish"
 };
 
 // An edge between two kernels: a value that goes through memory, and why. docs/why.md has the rules.
@@ -197,6 +198,7 @@ struct WhyEntry {
   std::string bytes;                  // written and read, as an expression; "?" when nobody can tell
   int64_t bytes_at_opt = -1;          // the same at the tuned shapes; -1: not known
   int launches = 0;                   // that would be saved
+  std::vector<std::string> producer_user_ops, consumer_user_ops;  // as in StepInfo
 };
 
 class Engine;
@@ -294,20 +296,6 @@ struct DoctorOptions {
 // What is wrong with an ONNX model, the worst first. Throws 1xx (no ONNX model), FILE_NOT_FOUND, ARGUMENT, INPUT_NAME.
 std::vector<Finding> diagnose(const std::string& model_path, const DoctorOptions& options = {});
 std::vector<Finding> diagnose(std::span<const std::byte> model, const DoctorOptions& options = {});
-
-// Registers ops that are expressions of others, so that models may have nodes of them: JSON as in docs/user_ops.md. All
-// of them or none. An op that is registered already with another definition is STATE (803) unless `replace`; a bad
-// definition is ARGUMENT (804), whose hint shows the place, or 2xx where its expression and its shape rule disagree.
-// Threads may register and build at once.
-void register_ops(const std::string& json, bool replace = false);
-// Whether there was such an op: "my.ops::Swish".
-bool forget_op(const std::string& name);
-// The names of all registered ops.
-std::vector<std::string> registered_ops();
-// An ONNX model of one node of a registered op, to test it by: `shapes` has the dims of each input, numbers or names;
-// inputs without a type of their own get `dtype`.
-std::vector<std::byte> model_of_op(const std::string& name, DataType dtype,
-                                   const std::vector<std::vector<std::string>>& shapes);
 
 // "0.1.0"
 std::string version();

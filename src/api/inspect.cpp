@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "api/impl.h"
+#include "program/user_ops.h"
 
 namespace deepjit {
 inline namespace v1 {
@@ -40,9 +41,10 @@ std::string line_of(const TensorInfo& info) {
 std::vector<StepInfo> step_infos(const Program& program) {
   std::vector<StepInfo> infos;
   infos.reserve(program.steps.size());
+  const UserOpNames users(program);
   for (const Step& step : program.steps) {
-    infos.push_back(
-        {step.name, step.op, tactic_name(step.tactic), step.tactic.time_us, step.tactic.max_error, step.origins});
+    infos.push_back({step.name, step.op, tactic_name(step.tactic), step.tactic.time_us, step.tactic.max_error,
+                     step.origins, users.of(step)});
   }
   return infos;
 }
@@ -50,12 +52,14 @@ std::vector<StepInfo> step_infos(const Program& program) {
 std::vector<WhyEntry> why_entries(const Program& program) {
   std::vector<WhyEntry> entries;
   entries.reserve(program.ledger.size());
+  const UserOpNames users(program);
   for (const LedgerEntry& entry : program.ledger) {
     const Buffer& value = program.buffers[static_cast<size_t>(entry.value)];
     const Step& from = program.steps[static_cast<size_t>(entry.producer)];
     const Step& to = program.steps[static_cast<size_t>(entry.consumer)];
     entries.push_back({value.name, value.type.to_string(), from.name, from.op, to.name, to.op, why_rule(entry.rule).id,
-                       entry.reason, entry.fix, entry.bytes.to_string(), entry.bytes_at_opt, entry.launches});
+                       entry.reason, entry.fix, entry.bytes.to_string(), entry.bytes_at_opt, entry.launches,
+                       users.of(from), users.of(to)});
   }
   return entries;
 }
@@ -68,13 +72,15 @@ std::string describe(const Engine::Impl& impl) {
   const std::vector<StepInfo> steps = step_infos(impl.program());
   text += fmt::format("steps: {}\n", steps.size());
   for (const StepInfo& step : steps) {
-    text += fmt::format("  {:<22} {:<34} {:>10} {}\n", step.op, step.tactic,
-                        step.time_us > 0 ? fmt::format("{:.1f} us", step.time_us) : "not timed", step.name);
+    text += fmt::format("  {:<22} {:<34} {:>10} {}{}\n", step.op, step.tactic,
+                        step.time_us > 0 ? fmt::format("{:.1f} us", step.time_us) : "not timed", step.name,
+                        of_user_ops(step.user_ops));
   }
   text += fmt::format("edges between kernels: {}\n", impl.program().ledger.size());
   for (const WhyEntry& entry : why_entries(impl.program())) {
-    text +=
-        fmt::format("  {} {} {} -> {}: {}\n", entry.rule, entry.value, entry.producer, entry.consumer, entry.reason);
+    text += fmt::format("  {} {} {}{} -> {}{}: {}\n", entry.rule, entry.value, entry.producer,
+                        of_user_ops(entry.producer_user_ops), entry.consumer, of_user_ops(entry.consumer_user_ops),
+                        entry.reason);
   }
   text += fmt::format("memory: arena {} bytes at the largest shapes, lower bound {} bytes\n", impl.report.arena_bytes,
                       impl.report.arena_lower_bound);

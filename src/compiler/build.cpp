@@ -17,6 +17,7 @@
 #include "import/importer.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
+#include "program/user_ops.h"
 
 namespace deepjit {
 
@@ -133,7 +134,7 @@ class Build {
     program.metadata["model.producer"] = model_.producer;
     program.metadata["model.opset"] = std::to_string(model_.opset);
     for (const auto& [key, value] : model_.metadata) program.metadata["model.metadata." + key] = value;
-    for (const auto& [name, text] : model_.user_ops) program.metadata["model.op." + name] = text;
+    for (const auto& [name, use] : model_.user_ops) note_user_op(program, name, use.definition, use.nodes);
     note_device(program.metadata);
     program.metadata["build.precision"] = options_.precision;
     program.metadata["build.level"] = std::to_string(options_.level);

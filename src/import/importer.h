@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/limits.h"
 #include "graph/graph.h"
@@ -29,13 +30,19 @@ struct ImportOptions {
   std::shared_ptr<const UserOp> user_op;  // known besides the registered ones, and before them
 };
 
+// A user op that the model has nodes of.
+struct UserOpUse {
+  std::string definition;          // its text
+  std::vector<std::string> nodes;  // as origins name them
+};
+
 struct ImportedModel {
   std::unique_ptr<Graph> graph;
   std::map<std::string, std::string> metadata;  // the model's metadata_props
   int64_t opset = 0;                            // of the default domain
   int64_t ir_version = 0;
-  std::string producer;                         // name and version
-  std::map<std::string, std::string> user_ops;  // those that it has nodes of: name to definition
+  std::string producer;                       // name and version
+  std::map<std::string, UserOpUse> user_ops;  // by name
 };
 
 ImportedModel import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options = {});

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import deepjit
@@ -46,6 +47,21 @@ def test_cpp_example_and_its_engine_in_c(files):
     check_output(files, run(BUILD / "examples" / "run_engine_cpp", files / "m.onnx", files / "m.dje", *data))
     (files / "y.bin").unlink()
     check_output(files, run(BUILD / "examples" / "run_engine_c", files / "m.dje", *data))
+
+
+def test_user_op_example_in_cpp():
+    lines = run(BUILD / "examples" / "user_op_cpp").splitlines()
+    assert lines[0].startswith("my.ops::Gate: ") and "cases agree" in lines[0]
+    x = np.array([-2, -1, 0, 1, 2])
+    np.testing.assert_allclose([float(line) for line in lines[1:]], x / (1 + np.exp(-1.5 * x)) + 0.5, rtol=1e-5)
+
+
+def test_user_op_example_in_python():
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    lines = run(sys.executable, ROOT / "examples" / "python" / "user_op.py", env=environment).splitlines()
+    assert lines[0].startswith("my.ops::RmsNorm: ") and "cases agree" in lines[0]
+    assert lines[1] == "one kernel: Add_0, norm, Relu_2; ops of the user: my.ops::RmsNorm"
+    assert float(lines[2].removeprefix("largest difference: ")) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["run_engine_c", "run_engine_cpp"])
@@ -110,3 +126,4 @@ def test_installation_serves_cmake_projects(files):
     run("cmake", "--build", build)
     data = "x", "2x3x8x8", files / "x.bin", files / "y.bin"
     check_output(files, run(build / "run_engine_c", files / "m.onnx", *data))
+    assert "cases agree" in run(build / "user_op_cpp")

@@ -147,12 +147,85 @@ def test_float16_that_overflows_between_steps(reference):
     assert "my.ops::Cubes" not in deepjit.registered_ops()
 
 
+@pytest.mark.parametrize(
+    ("call", "near"), [("sigmod(x)", "sigmoid"), ("Exp(x)", "exp"), ("maximum(x, 0)", None), ("my_own(x)", None)]
+)
+def test_unknown_functions_have_a_hint(call, near):
+    with pytest.raises(deepjit.Error) as raised:
+        deepjit.register_op("my.ops::Bad", expression=call, inputs="x")
+    first = raised.value.hint.split("\n")[0]
+    assert (f"did you mean {near}? " in first) if near else ("did you mean" not in first)
+    assert "The functions are abs, " in first and "ops of users are none" in first
+
+
 def test_wrong_reference_is_told_and_nothing_stays():
     with pytest.raises(deepjit.Error) as raised:
         deepjit.register_op("my.ops::Twice", expression="x + x", inputs="x", reference=lambda x: x * 2 + (x > 2))
     assert raised.value.name == "RUN_VALUE"
     assert 'output "y"' in str(raised.value) and "the reference says" in str(raised.value)
     assert deepjit.registered_ops() == []
+
+
+def test_what_a_reference_raises_passes_through():
+    with pytest.raises(KeyError, match="mine"):
+        deepjit.register_op("my.ops::Twice", expression="x + x", inputs="x", reference=lambda x: {}["mine"])
+    assert deepjit.registered_ops() == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "code", "words"),
+    [
+        (lambda x: (x, x), 804, "gives 2 results, the op has 1 outputs"),
+        (lambda x: None, 502, "the reference of my.ops::Twice is object"),
+        (lambda x: "text", 502, "the reference of my.ops::Twice is <U4"),
+        (lambda x: x[..., :1] * 2, 506, "has shape"),
+        (lambda: 0, None, "positional argument"),
+        (3, 804, "is no function"),
+    ],
+)
+def test_references_that_do_not_fit(reference, code, words):
+    with pytest.raises((deepjit.Error, TypeError)) as raised:
+        deepjit.register_op("my.ops::Twice", expression="x + x", inputs="x", reference=reference)
+    assert words in str(raised.value) and getattr(raised.value, "code", None) == code
+    assert deepjit.registered_ops() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"inputs": 3}, "inputs of my.ops::Bad are texts, not [3]"),
+        ({"inputs": []}, "it has no inputs"),
+        ({"inputs": ["x", "x"]}, 'named "x"'),
+        ({"inputs": ["x: float99"]}, "no element type"),
+        ({"outputs": []}, "it has no outputs"),
+        ({"outputs": ["x"]}, 'named "x"'),
+        ({"attributes": {"a": "1"}, "expression": "x * b"}, '"b" is not known'),
+        ({"attributes": {"a": "one"}}, 'attribute "a" of my.ops::Bad is no number'),
+        ({"attributes": {1: 1}}, "the name of an attribute"),
+        ({"attributes": {"x": 1}}, 'named "x"'),
+        ({"expression": 3}, "is a text, not 3"),
+        ({"expression": ""}, 'nothing defines the output "y"'),
+        ({"shape": ["x"]}, "is a text, not"),
+        ({"dtypes": ["float7"]}, 'dtypes has "float7"'),
+        ({"dtypes": []}, "no dtypes"),
+        ({"tolerance": -1}, "the tolerance"),
+    ],
+)
+def test_definitions_that_are_none(options, words):
+    with pytest.raises(deepjit.Error, match="E804") as raised:
+        deepjit.register_op("my.ops::Bad", **{"expression": "x + 1", "inputs": "x", **options})
+    assert words in str(raised.value) and deepjit.registered_ops() == []
+
+
+def test_other_threads_see_an_op_when_it_has_passed():
+    seen = []
+
+    def reference(x):
+        seen.append(list(deepjit.registered_ops()))
+        return x + x
+
+    deepjit.register_op("my.ops::Twice", expression="x + x", inputs="x", reference=reference, dtypes="float32")
+    assert seen and not any(seen) and deepjit.registered_ops() == ["my.ops::Twice"]
 
 
 def test_failed_replacement_keeps_the_old_one():
@@ -200,6 +273,12 @@ def test_changed_definition_with_a_tuning_cache(tmp_path):
         ("y = x 2", 7, "end of the statement"),
         ("y = sum(x, x)", 5, "an axis of sum is a number"),
         ("y = 1x", 5, "this is no number"),
+        ("y = softmax(x, 1, 2)", 5, "takes 1 or 2 operands, not 3"),
+        ("y = Bad(x)", 5, "an op cannot call itself"),
+        ("y = x(2)", 5, '"x" is a value, not a function'),
+        ("y = exp * x", 5, '"exp" is a function'),
+        ("t = t + x; y = t", 5, '"t" has no value yet'),
+        ("a = b + x; b = a; y = b", 5, '"b" has no value yet'),
     ],
 )
 def test_errors_show_the_place(expression, column, words):
@@ -244,10 +323,14 @@ def test_text_that_is_no_shape_rule(shape):
         deepjit.register_op("my.ops::Row", expression="x + 1", inputs="x", shape=shape, check=False)
 
 
-@pytest.mark.parametrize("name", ["Swish", "my.ops::", "::Swish", "ai.onnx::Swish", "deepjit::Region", "my ops::F"])
+NO_NAMES = ["Swish", "my.ops::", "::Swish", "ai.onnx::Relu", "deepjit::Region", "my ops::F", "a::b::C"]
+
+
+@pytest.mark.parametrize("name", [*NO_NAMES, "com.microsoft::Gelu"])
 def test_names(name):
     with pytest.raises(deepjit.Error, match="E804"):
         deepjit.register_op(name, expression="x", inputs="x", check=False)
+    assert deepjit.registered_ops() == []
 
 
 @pytest.mark.parametrize(
@@ -262,8 +345,23 @@ def test_names(name):
 )
 def test_nodes_that_do_not_fit(node, code):
     deepjit.register_op("my.ops::Swish", check=False, **SWISH)
-    with pytest.raises(deepjit.Error, match=f"E{code}"):
-        deepjit.build(model(f"g (float[4] x) => (float[4] y) {{ y = {node} }}"))
+    with pytest.raises(deepjit.Error, match=f"E{code}") as raised:
+        deepjit.build(model(f"g (float[4] x) => (float[4] y) {{ [mine] y = {node} }}"))
+    assert "mine" in raised.value.message and "my.ops::" in str(raised.value)
+    if code == 208:
+        assert "registered are my.ops::Swish" in raised.value.hint
+
+
+def test_a_node_whose_operands_have_other_types():
+    deepjit.register_op("my.ops::Pick", expression="where(m, x, 0)", inputs=["x", "m: bool"], check=False)
+    with pytest.raises(deepjit.Error, match='E206.*"mine".*input "m" is float32, my.ops::Pick takes bool'):
+        deepjit.build(model("g (float[4] x) => (float[4] y) { [mine] y = my.ops.Pick (x, x) }"))
+
+
+def test_an_expression_of_types_that_do_not_fit():
+    with pytest.raises(deepjit.Error, match="E206.*op my.ops::Bad: .*And") as raised:
+        deepjit.register_op("my.ops::Bad", expression="y = x and x", inputs="x", check=False)
+    assert raised.value.hint.endswith("y = x and x\n      ^") and deepjit.registered_ops() == []
 
 
 def test_doctor_knows_it():

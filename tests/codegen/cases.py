@@ -4,6 +4,7 @@ import numpy as np
 from cases_patterns import PATTERNS
 from cases_rows import ROWS
 from cases_sixteen import SIXTEEN_BITS
+from cases_user_ops import USER_OPS
 from cases_views import VIEWS_BY_COORDINATES
 from fused import nodes
 from fusion_case import AXES, N_SIZES, SIBLINGS, W_SIZES, Case, draw
@@ -220,4 +221,4 @@ VIEWS = [
     ),
 ]
 
-ALL = BROADCAST + SHAPES + ROWS + TYPES + SIXTEEN_BITS + VIEWS + VIEWS_BY_COORDINATES + PATTERNS
+ALL = BROADCAST + SHAPES + ROWS + TYPES + SIXTEEN_BITS + VIEWS + VIEWS_BY_COORDINATES + PATTERNS + USER_OPS

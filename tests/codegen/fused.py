@@ -25,9 +25,10 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, 1e-40, -1e-40, 88.0, -88.0, 1e30, -1e
 SPECIAL_16 = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, 1e-7, -1e-7, 11.0, -11.0, 6e4, -6e4, np.nan, np.inf, -np.inf]
 
 
-def model(text: str, constants: dict | None = None, opset: int = 21) -> onnx.ModelProto:
+def model(text: str, constants: dict | None = None, opset: int = 21, domains=()) -> onnx.ModelProto:
     """A model from ONNX text: "g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }", and its named constants."""
-    made = parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
+    opsets = ", ".join([f'"" : {opset}', *(f'"{domain}" : 1' for domain in sorted(domains))])
+    made = parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]> {text}")
     for name, array in (constants or {}).items():
         made.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
     return made

@@ -1,7 +1,9 @@
 """What a case of fusion is: a model that becomes one kernel, at which shapes it runs, and the faults known so far."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import deepjit
 import numpy as np
 from fused import model
 
@@ -20,13 +22,19 @@ class Case:
     hard: bool = True  # NaN, infinities and extremes agree too
     ort_hard: bool = True  # ... with ONNX Runtime too
     options: dict = field(default_factory=dict)  # of the build
+    ops: list = field(default_factory=list)  # of the user, as register_op takes them; ONNX Runtime has none
+    numpy: Callable | None = None  # computes the outputs of a model with such ops
     faults: dict = field(default_factory=dict)  # "fusion", "numbers" or "special": the known fault that it shows
 
     def __str__(self):
         return self.name
 
     def model(self):
-        return model(self.text, self.constants, self.opset)
+        return model(self.text, self.constants, self.opset, {op["name"].split("::")[0] for op in self.ops})
+
+    def register(self):
+        for op in self.ops:
+            deepjit.register_op(**op, check=False)
 
 
 def draw(*shape, seed=7):

@@ -1,4 +1,5 @@
-"""Writes the models of the fusion tests for a machine without Python packages: NAME.onnx and cases.json.
+"""Writes the models of the fusion tests for a machine without Python packages: NAME.onnx, cases.json, and ops.json
+with the ops of users that they have nodes of.
 
 Beside a model with 16-bit floats lies NAME_wide.onnx: the same in float32, with the model's own Casts (wide_truth.py).
 
@@ -67,6 +68,8 @@ def export(folder: Path) -> int:
                 "disable": list(case.options.get("disable", ())),
             }
         )
+    ops = {op["name"]: op for case in ALL for op in case.ops}
+    (folder / "ops.json").write_text(json.dumps({"ops": list(ops.values())}, indent=1))
     (folder / "cases.json").write_text(json.dumps({"cases": rows}, indent=1))
     return len(rows)
 

@@ -1,7 +1,7 @@
 // Every model of the fusion tests on a GPU, against the same model step by step on the CPU: in float32 where it has
-// 16-bit floats, which kernels round only at their ends (docs/codegen.md). The models are files that
-// export_cases.py wrote: DEEPJIT_CASES names their folder. DEEPJIT_TEST_DEVICE picks another device than cuda; on the
-// null device everything happens but the comparison.
+// 16-bit floats, which kernels round only at their ends (docs/codegen.md). The models are files that export_cases.py
+// wrote, with the ops of users in them: DEEPJIT_CASES names their folder. DEEPJIT_TEST_DEVICE picks another device than
+// cuda; on the null device everything happens but the comparison.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +11,7 @@
 
 #include "base/visit.h"
 #include "compiler/build.h"
+#include "import/user_ops/registry.h"
 #include "ops/pointwise/cast.h"
 #include "runtime/engine.h"
 
@@ -39,6 +40,16 @@ const std::string& why_skip() {
     return std::string();
   }();
   return reason;
+}
+
+// The ops of users that the models have nodes of.
+void register_ops_of_cases() {
+  static const bool registered = [] {
+    std::ifstream in(cases_folder() + "/ops.json");
+    register_user_ops(std::string(std::istreambuf_iterator<char>(in), {}));
+    return true;
+  }();
+  (void)registered;
 }
 
 double special(std::mt19937_64& random, bool narrow) {
@@ -177,6 +188,7 @@ class GeneratedTest : public testing::Test {
 
 void GeneratedTest::TestBody() {
   if (!why_skip().empty()) GTEST_SKIP() << why_skip();
+  register_ops_of_cases();
   if (const auto fault = case_.at("known_fault").get<std::string>(); !fault.empty()) GTEST_SKIP() << fault;
   std::vector<std::string> dropped;
   std::shared_ptr<const Engine> engine;

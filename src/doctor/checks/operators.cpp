@@ -4,7 +4,7 @@
 #include "doctor/checkup.h"
 #include "doctor/editor.h"
 #include "import/onnx/builder.h"
-#include "import/user_ops/definition.h"
+#include "import/user_ops/registry.h"
 
 namespace deepjit::doctor {
 
@@ -67,9 +67,10 @@ void check_custom_ops(Checkup& checkup) {
   static const std::set<std::string> known = {
       "ai.onnx.ml",      "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc", "ai.onnx.preview.training",
       "ai.onnx.training"};
+  const auto users = registered_user_ops();
   checkup.each_node([&](const GraphView& graph, const onnx::NodeProto& node) {
     if (default_domain(node) || known.count(node.domain()) != 0 || checkup.model.is_function(node)) return;
-    if (find_user_op(node.domain() + "." + node.op_type()) != nullptr) return;
+    if (users->count(node.domain() + "::" + node.op_type()) != 0) return;
     size_t ends = 0;
     size_t readers = 0;
     for (const std::string& output : node.output()) {

@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "import/importer.h"
 #include "import/onnx/external_data.h"
+#include "import/user_ops/registry.h"
 #include "onnx-ml.pb.h"
 
 namespace deepjit::importer {
@@ -43,7 +44,7 @@ class Builder {
   ExternalData& external() { return external_; }
   int64_t& sparse_bytes_left() { return sparse_bytes_left_; }
   int64_t default_opset() const;
-  const std::map<std::string, std::string>& user_ops() const { return user_ops_; }
+  const std::map<std::string, UserOpUse>& user_ops() const { return user_ops_; }
 
   // Adds a node and infers its outputs as far as possible. `outputs` are names from value_name or fresh_name.
   Node* add_node(Scope& scope, const std::string& op, const std::string& name, std::vector<Value*> inputs,
@@ -77,7 +78,7 @@ class Builder {
   void add_outputs(Scope& scope, const onnx::GraphProto& graph);
   void emit_node(Scope& scope, const onnx::NodeProto& proto, const std::string& name);
   void stand_in(NodeImport& node);
-  std::shared_ptr<const UserOp> user_op_of(const NodeImport& node);
+  std::shared_ptr<const UserOp> user_op_of(const std::string& domain, const std::string& op_type) const;
   void call_function(Scope& scope, const onnx::NodeProto& proto, const onnx::FunctionProto& function,
                      const std::string& name, std::vector<Value*> inputs);
   AttributeMap bind_attributes(const Scope& scope, const onnx::NodeProto& proto, const onnx::FunctionProto& function);
@@ -118,7 +119,8 @@ class Builder {
   int depth_ = 0;
   int loop_depth_ = 0;
   bool error_is_named_ = false;
-  std::map<std::string, std::string> user_ops_;  // name to definition
+  std::shared_ptr<const UserOps> known_user_ops_;  // as they were when the import began
+  std::map<std::string, UserOpUse> user_ops_;
 };
 
 // Positions of `nodes` in topological order (the given order when it is one already). Throws GRAPH_CYCLE.

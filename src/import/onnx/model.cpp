@@ -34,7 +34,12 @@ std::unordered_set<std::string> initializer_names(const onnx::GraphProto& graph)
 }  // namespace
 
 Builder::Builder(const ImportOptions& options, onnx::ModelProto& model, Graph& root)
-    : options_(options), model_(model), root_(root), external_(options), sparse_bytes_left_(options.max_sparse_bytes) {}
+    : options_(options),
+      model_(model),
+      root_(root),
+      external_(options),
+      sparse_bytes_left_(options.max_sparse_bytes),
+      known_user_ops_(registered_user_ops()) {}
 
 int64_t Builder::default_opset() const {
   const auto found = opsets_.find("");
@@ -340,8 +345,10 @@ void Builder::throw_unsupported() const {
     const std::string& what = entry.first;
     return what.find("::") != std::string::npos && what.rfind("ai.onnx", 0) != 0 && what.rfind("com.microsoft", 0) != 0;
   });
-  throw Error(Code::UNSUPPORTED_OP, "not supported: " + list,
-              custom ? "an operator that is an expression of others can be registered: docs/user_ops.md" : "");
+  std::string hint = custom ? "an operator that is an expression of others can be registered: docs/user_ops.md" : "";
+  std::string known;
+  for (const auto& [name, unused] : *known_user_ops_) known += (known.empty() ? "; registered are " : ", ") + name;
+  throw Error(Code::UNSUPPORTED_OP, "not supported: " + list, custom ? hint + known : hint);
 }
 
 }  // namespace deepjit::importer

@@ -3,7 +3,6 @@
 #include "import/onnx/node_import.h"
 #include "import/onnx/tensor.h"
 #include "import/onnx/text.h"
-#include "import/user_ops/definition.h"
 #include "ops/op.h"
 
 namespace deepjit::importer {
@@ -186,7 +185,10 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
   const Handler handler = find_handler(node.op);
   try {
     if (domain.empty() && node.version < 7) translate_before_opset_7(node);
-    if (const auto user_op = domain.empty() ? nullptr : user_op_of(node)) {
+    if (const auto user_op = user_op_of(domain, proto.op_type())) {
+      UserOpUse& use = user_ops_[user_op->definition.name];
+      use.definition = user_op->text();
+      use.nodes.push_back(name);
       import_user_op(node, *user_op);
     } else if (handler != nullptr) {
       handler(node);
@@ -201,12 +203,12 @@ void Builder::emit_node(Scope& scope, const onnx::NodeProto& proto, const std::s
 }
 
 // An operator that deepjit has itself is never a user's.
-std::shared_ptr<const UserOp> Builder::user_op_of(const NodeImport& node) {
-  if (find_handler(node.op) != nullptr || op_registry().find(node.op) != nullptr) return nullptr;
-  const bool given = options_.user_op != nullptr && options_.user_op->op == node.op;
-  std::shared_ptr<const UserOp> op = given ? options_.user_op : find_user_op(node.op);
-  if (op != nullptr) user_ops_.emplace(op->definition.name, op->text());
-  return op;
+std::shared_ptr<const UserOp> Builder::user_op_of(const std::string& domain, const std::string& op_type) const {
+  if (domain.empty() || is_own_op(domain, op_type)) return nullptr;
+  const std::string name = domain + "::" + op_type;
+  if (options_.user_op != nullptr && options_.user_op->definition.name == name) return options_.user_op;
+  const auto found = known_user_ops_->find(name);
+  return found == known_user_ops_->end() ? nullptr : found->second.op;
 }
 
 // Untyped values for what an unsupported node should have defined, so that the walk finds all of them.
@@ -330,3 +332,12 @@ std::optional<int> rank_of(const Value* value) {
 DType dtype_of(const Value* value) { return value == nullptr ? DType::UNDEFINED : value->type.dtype; }
 
 }  // namespace deepjit::importer
+
+namespace deepjit {
+
+bool is_own_op(const std::string& domain, const std::string& op_type) {
+  const std::string op = importer::canonical_op(domain, op_type);
+  return importer::find_handler(op) != nullptr || op_registry().find(op) != nullptr;
+}
+
+}  // namespace deepjit

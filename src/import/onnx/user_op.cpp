@@ -1,8 +1,10 @@
 // A node of a user op as the canonical nodes that its expression stands for, all named like the node itself.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <variant>
 
+#include "graph/infer.h"
 #include "import/onnx/builder.h"
 #include "import/onnx/node_import.h"
 #include "import/onnx/tensor.h"
@@ -46,40 +48,49 @@ class Expander {
   void check_operands() const {
     const size_t wanted = op_.inputs.size();
     if (node_.inputs.size() != wanted || node_.outputs.size() > op_.definition.outputs.size()) {
-      throw Error(Code::ARITY, op_.definition.name + " takes " + std::to_string(wanted) + " inputs and gives " +
-                                   std::to_string(op_.definition.outputs.size()) + " outputs, the node has " +
-                                   std::to_string(node_.inputs.size()) + " and " +
-                                   std::to_string(node_.outputs.size()));
+      throw Error(Code::ARITY,
+                  op_.definition.name + " takes " + std::to_string(wanted) + " inputs and gives " +
+                      std::to_string(op_.definition.outputs.size()) + " outputs, the node has " +
+                      std::to_string(node_.inputs.size()) + " and " + std::to_string(node_.outputs.size()),
+                  signature());
     }
     for (size_t i = 0; i < wanted; ++i) {
       const DType got = dtype_of(node_.require_input(i));
       if (!op_.dtypes[i] || got == DType::UNDEFINED || got == *op_.dtypes[i]) continue;
-      throw Error(Code::TYPE, "input \"" + op_.inputs[i] + "\" is " + std::string(dtype_name(got)) + ", " +
-                                  op_.definition.name + " takes " + std::string(dtype_name(*op_.dtypes[i])));
+      throw Error(Code::TYPE,
+                  "input \"" + op_.inputs[i] + "\" is " + std::string(dtype_name(got)) + ", " + op_.definition.name +
+                      " takes " + std::string(dtype_name(*op_.dtypes[i])),
+                  signature());
     }
   }
 
   void read_attributes() {
     for (const auto& [name, value] : node_.attrs.all()) {
       if (op_.definition.attributes.count(name) == 0) {
-        throw Error(Code::ATTRIBUTE, op_.definition.name + " has no attribute " + quoted(name),
-                    "it is " + op_.text().substr(0, 500));
+        throw Error(Code::ATTRIBUTE, op_.definition.name + " has no attribute " + quoted(name), signature());
       }
       if (const auto* integer = std::get_if<int64_t>(&value)) {
         attributes_[name] = static_cast<double>(*integer);
       } else if (const auto* number = std::get_if<float>(&value)) {
         attributes_[name] = *number;
       } else {
-        throw Error(Code::ATTRIBUTE, "attribute " + quoted(name) + " is no number");
+        bad_attribute(name, "is no number");
       }
     }
-    if (!node_.graphs.empty() || !node_.types.empty()) throw Error(Code::ATTRIBUTE, "an attribute is no number");
+    if (!node_.graphs.empty()) bad_attribute(node_.graphs.begin()->first, "is no number");
+    if (!node_.types.empty()) bad_attribute(node_.types.begin()->first, "is no number");
     for (const auto& [name, fallback] : op_.definition.attributes) {
       if (attributes_.count(name) != 0) continue;
-      if (!fallback) throw Error(Code::ATTRIBUTE, "attribute " + quoted(name) + " is missing");
+      if (!fallback) bad_attribute(name, "is missing");
       attributes_[name] = *fallback;
     }
   }
+
+  [[noreturn]] void bad_attribute(const std::string& name, const std::string& what) const {
+    throw Error(Code::ATTRIBUTE, "attribute " + quoted(name) + " of " + op_.definition.name + " " + what, signature());
+  }
+
+  std::string signature() const { return "it is " + op_.text().substr(0, 500); }
 
   Operand evaluate(const Term& term) {
     switch (term.kind) {
@@ -178,17 +189,35 @@ class Expander {
     return static_cast<int64_t>(number);
   }
 
-  // The node that makes an output has the output's name at once.
   Operand emit(const std::string& op, std::vector<Value*> inputs, Attributes attrs = {}) {
+    Node* made = emit_node(op, std::move(inputs), std::move(attrs));
+    require_type(*made);
+    return {made->output(0)};
+  }
+
+  // The node that makes an output has the output's name at once.
+  Node* emit_node(const std::string& op, std::vector<Value*> inputs, Attributes attrs) {
     for (size_t i = 0; i < node_.outputs.size(); ++i) {
       if (op_.expression.results[i] != term_ || !node_.has_output(i)) continue;
       const std::string& name = node_.outputs[i];
       Node* made = node_.builder.add_node(node_.scope, op, node_.name, std::move(inputs), std::move(attrs),
                                           {node_.builder.value_name(node_.scope, name)});
       node_.builder.define(node_.scope, name, made->output(0));
-      return {made->output(0)};
+      return made;
     }
-    return {node_.emit(op, std::move(inputs), std::move(attrs))};
+    return node_.emit_many(op, std::move(inputs), std::move(attrs), 1);
+  }
+
+  // Operands that mean nothing here are told at their place in the expression.
+  void require_type(Node& made) const {
+    const auto is_known = [](const Value* value) { return value->type.dtype != DType::UNDEFINED; };
+    if (is_known(made.output(0)) || !std::all_of(made.inputs.begin(), made.inputs.end(), is_known)) return;
+    try {
+      infer_node(made);
+    } catch (const Error& e) {
+      const size_t at = op_.expression.terms[term_].at;
+      throw error_at(e.code(), op_.definition.expression, at, made.op + ": " + e.message(), e.hint());
+    }
   }
 
   void bind_outputs() {

@@ -70,11 +70,14 @@ std::string model_of_user_op(const UserOp& op, DType dtype, const UserOpDims& di
   return model.SerializeAsString();
 }
 
+int usual_rank(const UserOp& op) {
+  const auto axis = op.definition.attributes.find("axis");
+  const double given = axis != op.definition.attributes.end() ? axis->second.value_or(1) : -1;
+  return std::max(3, static_cast<int>(std::min(16.0, given >= 0 ? given + 1 : -given)));
+}
+
 void check_user_op_shapes(const std::shared_ptr<const UserOp>& op, DType dtype) {
-  const auto axis = op->definition.attributes.find("axis");
-  const double given = axis != op->definition.attributes.end() && axis->second ? *axis->second : -1;
-  const int rank = std::max(3, static_cast<int>(std::min(16.0, given >= 0 ? given + 1 : -given)));
-  const std::string bytes = model_of_user_op(*op, dtype, plain_user_op_dims(*op, rank));
+  const std::string bytes = model_of_user_op(*op, dtype, plain_user_op_dims(*op, usual_rank(*op)));
   ImportOptions options;
   options.user_op = op;
   try {

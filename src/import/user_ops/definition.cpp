@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <mutex>
 #include <set>
-#include <shared_mutex>
 
 namespace deepjit {
 
@@ -30,9 +27,12 @@ void split_name(UserOp& op) {
                 "write domain::Name, such as my.ops::Swish");
   }
   if (op.domain == "ai.onnx" || op.domain == "deepjit") {
-    bad(op.definition, "the domain " + op.domain + " is taken", "choose a domain of your own");
+    bad(op.definition, "the domain " + op.domain + " is taken", "choose a domain of your own, such as my.ops");
   }
-  op.op = op.domain + "." + op.op_type;
+  if (is_own_op(op.domain, op.op_type)) {
+    bad(op.definition, "deepjit has an operator of this name, which its nodes go on to mean",
+        "choose a domain of your own, such as my.ops");
+  }
 }
 
 void split_inputs(UserOp& op) {
@@ -65,44 +65,6 @@ void check_names(const UserOp& op) {
   for (const auto& [name, unused] : d.attributes) check(name, "attribute");
 }
 
-class Registry {
- public:
-  void add(std::shared_ptr<const UserOp> op, bool replace) {
-    const std::unique_lock lock(mutex_);
-    std::shared_ptr<const UserOp>& place = ops_[op->op];
-    if (place != nullptr && !replace && !(place->definition == op->definition)) {
-      throw Error(Code::STATE,
-                  "the op " + op->definition.name + " is registered already, with another definition: " + place->text(),
-                  "replace it on purpose (replace=True), or choose another name");
-    }
-    place = std::move(op);
-  }
-  bool remove(const std::string& name) {
-    const std::unique_lock lock(mutex_);
-    return std::erase_if(ops_, [&](const auto& entry) { return entry.second->definition.name == name; }) != 0;
-  }
-  std::shared_ptr<const UserOp> find(const std::string& op) const {
-    const std::shared_lock lock(mutex_);
-    const auto found = ops_.find(op);
-    return found == ops_.end() ? nullptr : found->second;
-  }
-  std::vector<std::string> names() const {
-    const std::shared_lock lock(mutex_);
-    std::vector<std::string> names;
-    for (const auto& [unused, op] : ops_) names.push_back(op->definition.name);
-    return names;
-  }
-
- private:
-  mutable std::shared_mutex mutex_;
-  std::map<std::string, std::shared_ptr<const UserOp>> ops_;
-};
-
-Registry& registry() {
-  static Registry one;
-  return one;
-}
-
 }  // namespace
 
 bool UserOp::over_rows() const {
@@ -129,7 +91,7 @@ std::shared_ptr<const UserOp> make_user_op(const UserOpDefinition& definition) {
   split_name(*op);
   split_inputs(*op);
   check_names(*op);
-  ExpressionNames names{op->inputs, definition.outputs, {}};
+  ExpressionNames names{op->inputs, definition.outputs, {}, op->op_type};
   for (const auto& [name, unused] : definition.attributes) names.attributes.push_back(name);
   try {
     op->expression = parse_expression(definition.expression, names);
@@ -138,25 +100,6 @@ std::shared_ptr<const UserOp> make_user_op(const UserOpDefinition& definition) {
     throw e.with_prefix("op " + definition.name + ": ");
   }
   return op;
-}
-
-void register_user_op(std::shared_ptr<const UserOp> op, bool replace) { registry().add(std::move(op), replace); }
-
-bool forget_user_op(const std::string& name) { return registry().remove(name); }
-
-std::shared_ptr<const UserOp> find_user_op(const std::string& op) { return registry().find(op); }
-
-std::vector<std::string> user_op_names() { return registry().names(); }
-
-std::shared_ptr<const UserOp> require_user_op(const std::string& name) {
-  const size_t colons = name.rfind("::");
-  auto op =
-      colons == std::string::npos ? nullptr : find_user_op(name.substr(0, colons) + "." + name.substr(colons + 2));
-  if (op != nullptr) return op;
-  std::string list;
-  for (const std::string& known : user_op_names()) list += (list.empty() ? "" : ", ") + known;
-  throw Error(Code::ARGUMENT, "no op \"" + name.substr(0, 100) + "\" is registered",
-              list.empty() ? "no op is registered" : "registered are " + list);
 }
 
 }  // namespace deepjit

@@ -2,8 +2,7 @@
 //
 // A node of a registered op is imported as the nodes that its expression stands for, each named like the user's node.
 // So shape inference, passes, fusion, code generation on every device, the ledger and the engine file know nothing of
-// user ops. The registry is one for the process and safe to use from several threads; a build takes each definition as
-// it is when a node of it is imported.
+// user ops. registry.h has those that the process knows.
 #pragma once
 
 #include <map>
@@ -31,7 +30,6 @@ struct UserOpDefinition {
 
 struct UserOp {
   UserOpDefinition definition;
-  std::string op;  // "my.domain.Name", as nodes are called within deepjit
   std::string domain, op_type;
   std::vector<std::string> inputs;           // names
   std::vector<std::optional<DType>> dtypes;  // of inputs that have a type of their own
@@ -42,6 +40,9 @@ struct UserOp {
   std::string text() const;  // "Name(x, b; alpha=1): y = x * ..."
 };
 
+// Does deepjit import such nodes by itself, as com.microsoft's Gelu?
+bool is_own_op(const std::string& domain, const std::string& op_type);
+
 // Checks names, expression and rule, without a model. Throws ARGUMENT, DEPTH, LIMIT.
 std::shared_ptr<const UserOp> make_user_op(const UserOpDefinition& definition);
 
@@ -49,21 +50,12 @@ std::shared_ptr<const UserOp> make_user_op(const UserOpDefinition& definition);
 // yields other shapes than its rule.
 void check_user_op_shapes(const std::shared_ptr<const UserOp>& op, DType dtype = DType::FLOAT32);
 
-// Makes the op known. The same definition again is fine; another of the same name throws STATE unless `replace`.
-void register_user_op(std::shared_ptr<const UserOp> op, bool replace = false);
-// Whether there was one.
-bool forget_user_op(const std::string& name);
-// By the name within deepjit ("my.domain.Name"), or nullptr.
-std::shared_ptr<const UserOp> find_user_op(const std::string& op);
-// By the user's name ("my.domain::Name"). Throws ARGUMENT.
-std::shared_ptr<const UserOp> require_user_op(const std::string& name);
-std::vector<std::string> user_op_names();
-
 // The definitions of a JSON text: {"ops": [{"name": "my.domain::Name", "inputs": ["x"], "expression": "...", ...}]}.
-// An expression may be a list of lines. Throws ARGUMENT.
+// An expression may be a list of lines. Throws ARGUMENT, with line and column of text that is no JSON.
 std::vector<UserOpDefinition> parse_user_ops(const std::string& json);
-// Registers all of them, or throws before the first; each is checked by check_user_op_shapes.
-void register_user_ops(const std::string& json, bool replace = false);
+
+// At least 3, and enough for an attribute "axis" with a default.
+int usual_rank(const UserOp& op);
 
 // How a node of the op is given operands in a model that checks it: dims are names or numbers.
 using UserOpDims = std::vector<std::vector<std::string>>;

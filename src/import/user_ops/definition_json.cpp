@@ -1,5 +1,6 @@
 // Definitions of user ops as JSON, for programs that have no code of their own to register them.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "import/user_ops/definition.h"
 
@@ -9,12 +10,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void bad(const std::string& what) {
-  throw Error(
-      Code::ARGUMENT, "definitions of ops: " + what,
-      "the form is {\"ops\": [{\"name\": \"my.ops::Swish\", \"inputs\": [\"x\"], \"attributes\": {\"alpha\": 1}, "
-      "\"expression\": \"x * sigmoid(alpha * x)\"}]}");
-}
+constexpr const char* kForm =
+    "the form is {\"ops\": [{\"name\": \"my.ops::Swish\", \"inputs\": [\"x\"], \"attributes\": {\"alpha\": 1}, "
+    "\"expression\": \"x * sigmoid(alpha * x)\"}]}";
+
+[[noreturn]] void bad(const std::string& what) { throw Error(Code::ARGUMENT, what, kForm); }
 
 std::string text_of(const Json& value, const std::string& key) {
   if (!value.is_string()) bad("\"" + key + "\" must be a text");
@@ -46,7 +46,7 @@ void read_attributes(const Json& value, UserOpDefinition& out) {
 }
 
 UserOpDefinition definition_of(const Json& json) {
-  if (!json.is_object()) bad("each op must be an object");
+  if (!json.is_object()) bad("an op must be an object");
   UserOpDefinition out;
   for (const auto& [key, value] : json.items()) {
     if (key == "name") {
@@ -65,38 +65,69 @@ UserOpDefinition definition_of(const Json& json) {
       bad("\"" + key + "\" is not known; known are name, inputs, outputs, attributes, expression and shape");
     }
   }
+  for (const char* key : {"name", "inputs", "expression"}) {
+    if (!json.contains(key)) bad(std::string("\"") + key + "\" is missing");
+  }
   return out;
+}
+
+// "op 2 (my.ops::Swish): " for errors; ops are counted from 1.
+std::string place_of(const Json& json, size_t number) {
+  std::string place = "op " + std::to_string(number);
+  const bool named = json.is_object() && json.contains("name") && json["name"].is_string();
+  if (named) place += " (" + json["name"].get<std::string>().substr(0, 100) + ")";
+  return place + ": ";
+}
+
+// The library's message is "...: syntax error while parsing value - REASON; last read: ...".
+[[noreturn]] void fail_to_parse(const std::string& text, const Json::parse_error& e) {
+  std::string reason = e.what();
+  const size_t dash = reason.find(" - ");
+  if (dash != std::string::npos) reason = reason.substr(dash + 3);
+  reason = reason.substr(0, reason.find("; last read"));
+  fail_at(text, std::min(e.byte == 0 ? 0 : e.byte - 1, text.size()), "this is no JSON: " + reason, kForm);
+}
+
+Json parse(const std::string& text) {
+  std::vector<std::set<std::string>> keys;  // of the open objects: the last of two equal ones would win in silence
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > 8) bad("they nest too deep");  // the library builds what it reads
+    if (event == Json::parse_event_t::object_start) keys.resize(static_cast<size_t>(depth) + 1);
+    if (event == Json::parse_event_t::object_start) keys.back().clear();
+    if (event != Json::parse_event_t::key) return true;
+    const auto key = parsed.get<std::string>();
+    if (!keys.at(static_cast<size_t>(depth) - 1).insert(key).second) bad("the key \"" + key + "\" is given twice");
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::parse_error& e) {
+    fail_to_parse(text, e);
+  } catch (const Json::exception& e) {
+    bad(std::string("no JSON: ") + e.what());
+  }
 }
 
 }  // namespace
 
 std::vector<UserOpDefinition> parse_user_ops(const std::string& text) {
-  int depth = 0;  // of brackets: the parser below builds what it reads
-  Json json;
   try {
-    json = Json::parse(text, [&](int at, Json::parse_event_t, Json&) {
-      depth = std::max(depth, at);
-      if (depth > 8) bad("they nest too deep");
-      return true;
-    });
-  } catch (const Json::exception& e) {
-    bad(std::string("no JSON: ") + e.what());
+    const Json json = parse(text);
+    if (!json.is_object() || json.size() != 1 || !json.contains("ops") || !json["ops"].is_array()) {
+      bad("there must be an object with the list \"ops\" and nothing else");
+    }
+    std::vector<UserOpDefinition> out;
+    for (const Json& one : json["ops"]) {
+      try {
+        out.push_back(definition_of(one));
+      } catch (const Error& e) {
+        throw e.with_prefix(place_of(one, out.size() + 1));
+      }
+    }
+    return out;
+  } catch (const Error& e) {
+    throw e.with_prefix("definitions of ops: ");
   }
-  if (!json.is_object() || json.size() != 1 || !json.contains("ops") || !json["ops"].is_array()) {
-    bad("there must be an object with the list \"ops\" and nothing else");
-  }
-  std::vector<UserOpDefinition> out;
-  for (const Json& one : json["ops"]) out.push_back(definition_of(one));
-  return out;
-}
-
-void register_user_ops(const std::string& json, bool replace) {
-  std::vector<std::shared_ptr<const UserOp>> ops;
-  for (const UserOpDefinition& definition : parse_user_ops(json)) {
-    ops.push_back(make_user_op(definition));
-    check_user_op_shapes(ops.back());
-  }
-  for (auto& op : ops) register_user_op(std::move(op), replace);
 }
 
 }  // namespace deepjit

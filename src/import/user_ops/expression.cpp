@@ -149,9 +149,7 @@ class Parser {
   }
 
   void check_new(const Token& name) const {
-    const bool taken = std::count(names_.inputs.begin(), names_.inputs.end(), name.text) != 0 ||
-                       std::count(names_.attributes.begin(), names_.attributes.end(), name.text) != 0;
-    if (taken || defined_.count(name.text) != 0 || !is_expression_name(name.text)) {
+    if (is_value(name.text) || !is_expression_name(name.text)) {
       fail_at(text_, name.at, "\"" + name.text + "\" has a meaning already", "define another name; " + known());
     }
   }
@@ -250,9 +248,7 @@ class Parser {
 
   size_t function(const Token& name) {
     const UserFunction* found = find_function(name.text);
-    if (found == nullptr) {
-      fail_at(text_, name.at, "there is no function \"" + name.text + "\"", "the functions are " + function_list());
-    }
+    if (found == nullptr) no_function(name);
     advance();
     std::vector<size_t> operands;
     while (!is(")")) {
@@ -261,11 +257,24 @@ class Parser {
     }
     advance();
     if (operands.size() < found->least || operands.size() > found->most) {
-      const std::string takes =
-          found->least == found->most ? std::to_string(found->least) : "at least " + std::to_string(found->least);
-      fail_at(text_, name.at, name.text + " takes " + takes + " operands, not " + std::to_string(operands.size()));
+      fail_at(text_, name.at,
+              name.text + " takes " + found->arity() + " operands, not " + std::to_string(operands.size()));
     }
     return call(name.text, std::move(operands), name.at);
+  }
+
+  [[noreturn]] void no_function(const Token& name) const {
+    if (name.text == names_.op) {
+      fail_at(text_, name.at, "an op cannot call itself", "write out what it computes: there is no recursion");
+    }
+    if (is_value(name.text)) {
+      fail_at(text_, name.at, "\"" + name.text + "\" is a value, not a function",
+              "a product is " + name.text + " * (...)");
+    }
+    const std::string near = closest_function(name.text);
+    fail_at(text_, name.at, "there is no function \"" + name.text + "\"",
+            (near.empty() ? "" : "did you mean " + near + "? ") + "The functions are " + function_list() +
+                "; ops of users are none");
   }
 
   size_t value(const Token& name) {
@@ -283,9 +292,30 @@ class Parser {
     } else if (name.text == "inf" || name.text == "nan" || name.text == "pi") {
       return number(name.text == "inf" ? INFINITY : name.text == "nan" ? NAN : 3.14159265358979323846, name.at);
     } else {
-      fail_at(text_, name.at, "\"" + name.text + "\" is not known here", known());
+      not_known(name);
     }
     return add(std::move(term));
+  }
+
+  [[noreturn]] void not_known(const Token& name) const {
+    for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
+      const bool defines = tokens_[i].kind == Token::Kind::NAME && tokens_[i].text == name.text &&
+                           tokens_[i + 1].kind == Token::Kind::SIGN && tokens_[i + 1].text == "=";
+      if (!defines) continue;
+      fail_at(text_, name.at, "\"" + name.text + "\" has no value yet",
+              "a statement uses only what stands before it: values that need each other, or themselves, have no "
+              "meaning; " +
+                  known());
+    }
+    if (find_function(name.text) != nullptr) {
+      fail_at(text_, name.at, "\"" + name.text + "\" is a function", "call it: " + name.text + "(...)");
+    }
+    fail_at(text_, name.at, "\"" + name.text + "\" is not known here", known());
+  }
+
+  bool is_value(const std::string& name) const {
+    return std::count(names_.inputs.begin(), names_.inputs.end(), name) != 0 ||
+           std::count(names_.attributes.begin(), names_.attributes.end(), name) != 0 || defined_.count(name) != 0;
   }
 
   size_t number(double value, size_t at) {
@@ -341,6 +371,10 @@ bool is_expression_name(const std::string& text) {
 }
 
 void fail_at(const std::string& text, size_t at, const std::string& message, const std::string& help) {
+  throw error_at(Code::ARGUMENT, text, at, message, help);
+}
+
+Error error_at(Code code, const std::string& text, size_t at, const std::string& message, const std::string& help) {
   const size_t end_before = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
   const size_t start = end_before == std::string::npos ? 0 : end_before + 1;
   std::string line = text.substr(start, std::min(text.find('\n', start), text.size()) - start);
@@ -349,9 +383,9 @@ void fail_at(const std::string& text, size_t at, const std::string& message, con
   line = line.substr(cut, 100);
   for (char& c : line) c = c >= ' ' && c <= '~' ? c : '?';
   const auto number = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(start), '\n') + 1;
-  throw Error(Code::ARGUMENT,
-              "line " + std::to_string(number) + ", column " + std::to_string(column + 1) + ": " + message,
-              (help.empty() ? "it is marked below" : help) + "\n" + line + "\n" + std::string(column - cut, ' ') + "^");
+  return Error(
+      code, "line " + std::to_string(number) + ", column " + std::to_string(column + 1) + ": " + message,
+      (help.empty() ? "it is marked below" : help) + "\n" + line + "\n" + std::string(column - cut, ' ') + "^");
 }
 
 }  // namespace deepjit

@@ -36,6 +36,7 @@ struct ExpressionNames {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   std::vector<std::string> attributes;
+  std::string op;  // the op itself, which an expression cannot call
 };
 
 // With one output the last statement may be the bare expression of it.
@@ -46,6 +47,8 @@ bool is_expression_name(const std::string& text);
 
 // An error at a place of the text: the message gets line and column, the hint `help`, the line and a mark below the
 // place.
+Error error_at(Code code, const std::string& text, size_t at, const std::string& message, const std::string& help = "");
+// Throws it as ARGUMENT.
 [[noreturn]] void fail_at(const std::string& text, size_t at, const std::string& message, const std::string& help = "");
 
 }  // namespace deepjit

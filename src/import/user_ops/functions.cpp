@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace deepjit {
 
@@ -104,7 +106,43 @@ const std::map<std::string, UserFunction>& functions() {
   return table;
 }
 
+// Letters to insert, remove or replace, to make one of the other.
+size_t edits(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
 }  // namespace
+
+std::string UserFunction::arity() const {
+  if (least == most) return std::to_string(least);
+  if (most == kAny) return "at least " + std::to_string(least);
+  return std::to_string(least) + " or " + std::to_string(most);
+}
+
+std::string closest_function(const std::string& name) {
+  if (name.size() > 32) return "";
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string best;
+  size_t least = std::min<size_t>(3, 1 + name.size() / 3);
+  for (const auto& [known, unused] : functions()) {
+    const size_t away = edits(lower, known);
+    if (away < least) {
+      least = away;
+      best = known;
+    }
+  }
+  return best;
+}
 
 const UserFunction* find_function(const std::string& name) {
   for (const auto* table : {&functions(), &operators()}) {

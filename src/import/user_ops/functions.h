@@ -26,6 +26,7 @@ struct UserFunction {
   double (*fold)(const double*) = nullptr;  // of numbers alone; nullptr: needs a tensor
   DType to = DType::UNDEFINED;
 
+  std::string arity() const;  // "2", "1 or 2", "at least 1"
   bool over_rows() const { return kind == Kind::REDUCE || kind == Kind::OVER_ROW || kind == Kind::SQUEEZE; }
 };
 
@@ -33,5 +34,7 @@ struct UserFunction {
 const UserFunction* find_function(const std::string& name);
 // The names that are written as calls, for messages: "abs, ceil, ...".
 std::string function_list();
+// The name that is written as a call and most like `name`, for messages; "" when none is like it.
+std::string closest_function(const std::string& name);
 
 }  // namespace deepjit

@@ -1,7 +1,7 @@
 // Runs the CUDA kernels of models without a GPU: every tactic that the provider offers for every step, at the shapes
 // that cases.json names, against the reference; and compiles them all by NVRTC.
 //
-//   deepjit_cuda_models FOLDER        FOLDER holds cases.json and the models (tests/gpu/export_cases.py)
+//   deepjit_cuda_models FOLDER        FOLDER holds cases.json, ops.json and the models (tests/gpu/export_cases.py)
 //
 // Prints a line of JSON for each case: its name, the number of kernels, the largest errors, faults. A last line has the
 // number of kernels and whether NVRTC was there.
@@ -19,6 +19,7 @@
 #include "codegen/expand.h"
 #include "compiler/build.h"
 #include "compiler/shapes.h"
+#include "import/user_ops/registry.h"
 #include "tune/measure.h"
 #include "tune/verify.h"
 
@@ -122,6 +123,8 @@ void measure(Case& c, const Work& work, const CudaOnCpu& kernels, bool hard) {
 }
 
 int run(const std::string& folder) {
+  std::ifstream ops(folder + "/ops.json");
+  register_user_ops(std::string(std::istreambuf_iterator<char>(ops), {}));
   std::deque<Case> cases;
   CudaOnCpu kernels;
   std::ifstream in(folder + "/cases.json");
