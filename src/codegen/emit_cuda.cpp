@@ -261,6 +261,10 @@ std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns) 
 }
 
 Refusal why_not_emit_cuda(const KernelIr& kernel) {
+  if (!kernel.checks.empty()) {
+    return {Why::DEVICE_LIMIT, "a kernel on a GPU cannot tell of indices that lie outside",
+            "limit the indices by Clip, where that is right"};
+  }
   for (const Inst& inst : kernel.insts) {
     const bool rounds = inst.op == Opcode::SQRT || (inst.op >= Opcode::FLOOR && inst.op <= Opcode::ROUND);
     const bool divides = inst.op == Opcode::DIV || inst.op == Opcode::RECIPROCAL;

@@ -123,6 +123,8 @@ std::string KernelIr::to_string() const {
     text += "\n";
   }
   for (const Store& s : stores) text += fmt::format("store %{} {}\n", s.value, access_text(s.access));
+  for (const IndexCheck& c : checks)
+    text += fmt::format("in{} indexes {} for op {}\n", c.operand, text_of(c.limit), c.op);
   return text;
 }
 

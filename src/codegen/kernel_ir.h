@@ -70,13 +70,22 @@ struct Store {
   int32_t access = -1;  // strides of zero along the row: stored once a row
 };
 
+// The elements of an input that index: all lie in [-limit, limit), or the kernel does not run. Whoever launches it
+// looks.
+struct IndexCheck {
+  int32_t operand = -1;
+  Quantity limit;
+  int32_t op = 0;  // of the region: the one to tell of
+};
+
 struct KernelIr {
   std::vector<Quantity> extents;  // at least one; the last is the row
   std::vector<Inst> insts;
   std::vector<Access> accesses;
   std::vector<Store> stores;
   std::vector<Quantity> sizes;  // that instructions compute with
-  int32_t inputs = 0;           // operands below this are inputs
+  std::vector<IndexCheck> checks;
+  int32_t inputs = 0;  // operands below this are inputs
   bool reduces = false;
   bool lanes = false;  // better walked in vectors along the axis before the row, each lane with a row of its own
 

@@ -1,5 +1,6 @@
 // The builder behind region.h: one region, one set of cuts. The box, and values at coordinates (region.cpp), rows
-// (region_row.cpp), views (region_view_eval.cpp), memory and the end (region_memory.cpp).
+// (region_row.cpp), views (region_view_eval.cpp, region_gather.cpp, region_resize.cpp), memory and the end
+// (region_memory.cpp).
 #pragma once
 
 #include <map>
@@ -89,7 +90,16 @@ class RegionBuilder {
   Ref eval_view(const RegionOp& op, const Coords& coords, Ref guard);
   Ref eval_concat(const RegionOp& op, const Coords& coords, Ref guard);
   Ref eval_pad(const RegionOp& op, const Coords& coords, Ref guard);
+  Ref eval_trilu(const RegionOp& op, const Coords& coords, Ref guard);
   Ref eval_gather(const RegionOp& op, const Coords& coords, Ref guard);
+  Ref eval_gather_elements(const RegionOp& op, const Coords& coords, Ref guard);
+  // Where a Gather reads along a dim of this size, by its indices at `where`.
+  Coord place_told(const RegionOp& op, const Coords& where, const Dim& size, Ref guard);
+  // Lets the launch look through the indices; refuses where it cannot.
+  void check_indices(const RegionOp& op, const Dim& size);
+  // The axes that the coordinates vary along, those of computed indices among them.
+  std::vector<int> moving_axes(const Coords& coords) const;
+  Ref eval_resize(const RegionOp& op, const Coords& coords, Ref guard);
   Ref less(Ref a, Ref b) { return builder_.binary(Opcode::LT, a, b); }
   Ref at_least_zero(Ref a) { return builder_.binary(Opcode::LE, builder_.constant(0, DType::INT64), a); }
   Ref both(Ref a, Ref b) { return a < 0 ? b : b < 0 ? a : builder_.binary(Opcode::AND, a, b); }
@@ -107,6 +117,8 @@ class RegionBuilder {
   // same quantity whether or not some operand has a dim of that size.
   Quantity quantity(const Dim& d) const;
 
+  // Elements from one place to the next along each dim of a value that lies in memory.
+  std::vector<Quantity> steps_of(int value) const;
   // The index map of an operand that is read or written at these coordinates.
   Access access(int value, const Coords& coords, int operand) const;
   Ref read(int value, const Coords& coords, Ref guard);

@@ -32,25 +32,27 @@ Quantity RegionBuilder::quantity(const Dim& d) const {
   throw Refusal{Why::SIZE_UNTOLD, "no operand tells the size " + d.to_string(), "", {d}};
 }
 
+std::vector<Quantity> RegionBuilder::steps_of(int value) const {
+  const std::vector<Dim>& dims = shape(value).dims();
+  std::vector<Quantity> steps(dims.size());
+  for (size_t d = dims.size(); d-- > 1;) steps[d - 1] = steps[d] * quantity(dims[d]);
+  return steps;
+}
+
 Access RegionBuilder::access(int value, const Coords& coords, int operand) const {
   Access out;
   out.operand = operand;
   out.dtype = type(value).dtype;
-  std::vector<Dim> steps(coords.size());
-  Dim step = 1;
-  for (size_t d = coords.size(); d-- > 0;) {
-    steps[d] = step;
-    step = step * shape(value)[static_cast<int>(d)];
-  }
+  const std::vector<Quantity> steps = steps_of(value);
   for (size_t d = 0; d < coords.size(); ++d) {
     for (const Coord::Term& t : coords[d].terms) {
       if (out.strides.size() <= static_cast<size_t>(t.axis))
         out.strides.resize(static_cast<size_t>(t.axis) + 1, {0, {}});
       Quantity& stride = out.strides[static_cast<size_t>(t.axis)];
       if (!(stride == Quantity{0, {}})) throw Refusal{Why::AXIS_TWICE, "an operand that is read along a diagonal"};
-      stride = quantity(steps[d]) * quantity(t.coef);
+      stride = steps[d] * quantity(t.coef);
     }
-    for (const Dim& part : coords[d].offset) out.add_offset(quantity(part) * quantity(steps[d]));
+    for (const Dim& part : coords[d].offset) out.add_offset(quantity(part) * steps[d]);
   }
   return out;
 }
@@ -63,13 +65,12 @@ RegionBuilder::Ref RegionBuilder::read(int value, const Coords& coords, Ref guar
   const auto operand = operand_.find(value);
   check_internal(operand != operand_.end(), "codegen: a region reads a value that is no operand");
   Ref where = -1;
-  Dim step = 1;
+  const std::vector<Quantity> steps = steps_of(value);
   for (size_t d = coords.size(); d-- > 0;) {
-    if (coords[d].index >= 0) {
-      const Ref part = step == 1 ? coords[d].index : builder_.binary(Opcode::MUL, coords[d].index, size(step));
-      where = where < 0 ? part : builder_.binary(Opcode::ADD, where, part);
-    }
-    step = step * shape(value)[static_cast<int>(d)];
+    if (coords[d].index < 0) continue;
+    const bool whole = steps[d] == Quantity{};
+    const Ref part = whole ? coords[d].index : builder_.binary(Opcode::MUL, coords[d].index, builder_.size(steps[d]));
+    where = where < 0 ? part : builder_.binary(Opcode::ADD, where, part);
   }
   return builder_.load(access(value, coords, operand->second), where, guard);
 }

@@ -36,7 +36,7 @@ Coords RegionBuilder::row_coords(const RegionOp& op, const ExpandRule& rule, con
     if (!(in[d] == 1)) dims.push_back(in[d]);
   }
   if (rule.drops_row) {
-    choose_row(dims, axes_of(kept));
+    choose_row(dims, moving_axes(kept));
   } else {
     Row row;
     for (int d : reduced) {
@@ -51,10 +51,10 @@ Coords RegionBuilder::row_coords(const RegionOp& op, const ExpandRule& rule, con
   for (int d : reduced) {
     if (!(in[d] == 1)) coords[static_cast<size_t>(d)] = (*row_)[at++].walk;
   }
-  for (int axis : axes_of(kept)) {
+  for (int axis : moving_axes(kept)) {
     if (is_row_axis(axis)) throw Refusal{Why::REDUCTIONS_DIFFER, "a reduction inside of the rows of another"};
   }
-  reductions_.push_back(axes_of(kept));
+  reductions_.push_back(moving_axes(kept));
   return coords;
 }
 

@@ -1,4 +1,6 @@
 // RegionBuilder's views: values at the coordinates that a view maps to, and conditions where it has parts.
+#include <algorithm>
+
 #include "codegen/region_builder.h"
 
 namespace deepjit {
@@ -7,6 +9,9 @@ RegionBuilder::Ref RegionBuilder::eval_view(const RegionOp& op, const Coords& co
   if (op.view.op == "Concat") return eval_concat(op, coords, guard);
   if (op.view.op == "Pad") return eval_pad(op, coords, guard);
   if (op.view.op == "Gather") return eval_gather(op, coords, guard);
+  if (op.view.op == "GatherElements") return eval_gather_elements(op, coords, guard);
+  if (op.view.op == "Resize") return eval_resize(op, coords, guard);
+  if (op.view.op == "Trilu") return eval_trilu(op, coords, guard);
   return eval(op.inputs[0], view_input(op.view, coords, extents_), guard);
 }
 
@@ -50,17 +55,19 @@ RegionBuilder::Ref RegionBuilder::eval_pad(const RegionOp& op, const Coords& coo
   return builder_.select(inside, eval(op.inputs[0], own, both(guard, inside)), value);
 }
 
-RegionBuilder::Ref RegionBuilder::eval_gather(const RegionOp& op, const Coords& coords, Ref guard) {
-  const Shape& indices = shape(op.inputs[1]);
-  const auto axis = static_cast<size_t>(normalize_axis(op.view.attrs->get_int("axis", 0), shape(op.inputs[0]).rank()));
-  const auto rank = static_cast<size_t>(indices.rank());
-  const auto at = [](size_t k) { return static_cast<std::ptrdiff_t>(k); };
-  const Coords where(coords.begin() + at(axis), coords.begin() + at(axis + rank));
-  Coords own(coords.begin(), coords.begin() + at(axis));
-  own.push_back({{}, {}, builder_.cast(eval(op.inputs[1], where, guard), DType::INT64)});
-  own.insert(own.end(), coords.begin() + at(axis + rank), coords.end());
-  if (shape(op.inputs[0])[static_cast<int>(axis)] == 1) own[axis] = {};
-  return eval(op.inputs[0], own, guard);
+// A triangle of the last two dims, and zeros.
+RegionBuilder::Ref RegionBuilder::eval_trilu(const RegionOp& op, const Coords& coords, Ref guard) {
+  const Ref row = index(coords[coords.size() - 2]);
+  const Ref column = index(coords.back());
+  constexpr int64_t kFar = int64_t{1} << 40;
+  const bool shifts = op.inputs.size() > 1 && op.inputs[1] >= 0;
+  const int64_t k = shifts ? std::clamp(op.view.constants[1]->to_i64()[0], -kFar, kFar) : 0;
+  const Ref by = builder_.constant(static_cast<double>(k), DType::INT64);
+  const Ref diagonal = builder_.binary(Opcode::ADD, row, by);
+  const bool upper = op.view.attrs->get_int("upper", 1) != 0;
+  const Ref inside = builder_.binary(Opcode::LE, upper ? diagonal : column, upper ? column : diagonal);
+  const Ref zero = builder_.constant(0, compute_type(type(op.output).dtype));
+  return builder_.select(inside, eval(op.inputs[0], coords, both(guard, inside)), zero);
 }
 
 RegionBuilder::Ref RegionBuilder::index(const Coord& c) {

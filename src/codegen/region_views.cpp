@@ -137,7 +137,7 @@ Dim slice_start(const OpView& op, const Dim& size, int64_t start, int64_t step) 
   const Dim first = size + start;
   const auto least = first.lower_bound();
   if (start < 0 && least && *least >= 0) return first;
-  if (step < 0 && start == -1) return first;  // of an empty dim there is nothing to read
+  if (start == -1) return first;  // of an empty dim there is nothing to read
   throw Refusal{Why::VIEW_NOT_CONSTANT,
                 op.op + ": where it begins depends on " + size.to_string(),
                 "make the dim static, or count from the front",
@@ -176,19 +176,73 @@ Refusal need_constants(const OpView& op, const std::vector<size_t>& inputs) {
 }
 
 Refusal why_not_gather(const OpView& op) {
-  if (Refusal why = need_constants(op, {1}); !why.empty()) return why;
-  const int axis = normalize_axis(op.attrs->get_int("axis", 0), op.inputs[0].shape.rank());
-  const Dim& size = op.inputs[0].shape[axis];
-  if (!size.is_const()) {
-    return {Why::VIEW_NOT_CONSTANT,
-            "Gather along " + size.to_string() + ", which indices cannot be checked against",
-            "make the dim static",
-            {size}};
+  if (!op.has(1)) return {Why::OP_NOT_GENERATED, op.op + " without indices is not generated"};
+  if (!op.inputs[1].shape.ranked()) return {Why::UNKNOWN_RANK, "the rank of the indices of " + op.op + " is not known"};
+  return {};
+}
+
+// The part of a coordinate within blocks of `size`, and their number.
+Division split_at(const OpView& op, const Coord& c, const Dim& size, const std::vector<Dim>& extents) {
+  const auto parts = divide(c, size, extents);
+  if (!parts) {
+    throw Refusal{Why::DIMS_REGROUPED, op.op + " in steps of " + size.to_string() + " is no walk along its dims"};
   }
-  for (int64_t index : op.constants[1]->to_i64()) {
-    if (index < 0 || index >= size.value()) {
-      return {Why::VIEW_NOT_CONSTANT, "Gather by indices from the end", "give the indices from the front"};
-    }
+  if (parts->cut) throw *parts->cut;
+  return *parts;
+}
+
+Coord times(const OpView& op, const Coord& c, const Dim& factor) {
+  if (!c.is_affine()) throw Refusal{Why::DIMS_REGROUPED, op.op + " of a value whose place is computed"};
+  return scaled(c, factor);
+}
+
+Coords tile_input(const OpView& op, const Coords& result, const std::vector<Dim>& extents) {
+  const Shape& in = op.inputs[0].shape;
+  Coords coords(result.size());
+  for (size_t d = 0; d < result.size(); ++d) {
+    const Dim& size = in[static_cast<int>(d)];
+    if (size == 1) continue;
+    const bool same = size == op.outputs[0].shape[static_cast<int>(d)];
+    coords[d] = same ? result[d] : split_at(op, result[d], size, extents).rest;
+  }
+  return coords;
+}
+
+Refusal why_not_tile(const OpView& op) {
+  const Shape& in = op.inputs[0].shape;
+  for (int d = 0; d < in.rank(); ++d) {
+    if (in[d] == 1 || Dim::exact_div(op.outputs[0].shape[d], in[d])) continue;
+    return {Why::OP_NOT_GENERATED,
+            "Tile: cannot tell how often " + in[d].to_string() + " comes in " + op.outputs[0].shape[d].to_string()};
+  }
+  return {};
+}
+
+Coords depth_to_space_input(const OpView& op, const Coords& result, const std::vector<Dim>& extents) {
+  const int64_t block = op.attrs->get_int("blocksize", 1);
+  const Division h = split_at(op, result[2], block, extents);
+  const Division w = split_at(op, result[3], block, extents);
+  const Coord part = scaled(h.rest, block) + w.rest;
+  const bool outer = op.attrs->get_string("mode", "DCR") == "DCR";
+  const Coord channel =
+      outer ? scaled(part, op.outputs[0].shape[1]) + result[1] : times(op, result[1], block * block) + part;
+  return {result[0], channel, h.quotient, w.quotient};
+}
+
+Coords space_to_depth_input(const OpView& op, const Coords& result, const std::vector<Dim>& extents) {
+  const int64_t block = op.attrs->get_int("blocksize", 1);
+  const Dim& channels = op.inputs[0].shape[1];
+  const Division channel = channels == 1 ? Division{result[1], {}, {}} : split_at(op, result[1], channels, extents);
+  const Division part = split_at(op, channel.quotient, block, extents);
+  return {result[0], channel.rest, times(op, result[2], block) + part.quotient,
+          times(op, result[3], block) + part.rest};
+}
+
+bool moves_depth(const std::string& op) { return op == "DepthToSpace" || op == "SpaceToDepth"; }
+
+Refusal why_not_depth(const OpView& op) {
+  if (op.inputs[0].shape.rank() != 4 || op.attrs->get_int("blocksize", 1) < 1) {
+    return {Why::OP_NOT_GENERATED, op.op + " is generated for images of four dims"};
   }
   return {};
 }
@@ -197,11 +251,14 @@ Refusal why_not_gather(const OpView& op) {
 
 bool is_view_op(const std::string& op) {
   return is_reshape(op) || op == "Transpose" || op == "Expand" || op == "Slice" || op == "Pad" || op == "Concat" ||
-         op == "Gather";
+         op == "Gather" || op == "GatherElements" || op == "Tile" || op == "Trilu" || op == "Resize" || moves_depth(op);
 }
 
+bool is_computed_view(const std::string& op) { return op == "Resize"; }
+
 Refusal why_not_view(const OpView& op) {
-  const size_t read = op.op == "Concat" ? op.inputs.size() : op.op == "Gather" ? 2 : 1;  // by the kernel
+  const bool by_indices = op.op == "Gather" || op.op == "GatherElements";
+  const size_t read = op.op == "Concat" ? op.inputs.size() : by_indices ? 2 : 1;  // by the kernel
   for (size_t i = 0; i < read; ++i) {
     if (!op.has(i)) return {Why::OP_NOT_GENERATED, op.op + " without an operand is not generated"};
     if (compute_type(op.inputs[i].dtype) == DType::UNDEFINED) return refuse_type(op, " of ", op.inputs[i].dtype);
@@ -226,13 +283,20 @@ Refusal why_not_view(const OpView& op) {
     if (numbers(op, 1).size() != 2 * axes) return {Why::VIEW_NOT_CONSTANT, "the widths of Pad do not fit its axes"};
     return {};
   }
-  return op.op == "Gather" ? why_not_gather(op) : Refusal{};
+  if (op.op == "Gather" || op.op == "GatherElements") return why_not_gather(op);
+  if (op.op == "Tile") return why_not_tile(op);
+  if (op.op == "Trilu") return need_constants(op, {1});
+  if (op.op == "Resize") return why_not_resize(op);
+  return moves_depth(op.op) ? why_not_depth(op) : Refusal{};
 }
 
 Coords view_input(const OpView& op, const Coords& result, const std::vector<Dim>& extents) {
   if (op.op == "Transpose") return transpose_input(op, result);
   if (op.op == "Expand") return expand_input(op, result);
   if (op.op == "Slice") return slice_input(op, result);
+  if (op.op == "Tile") return tile_input(op, result, extents);
+  if (op.op == "DepthToSpace") return depth_to_space_input(op, result, extents);
+  if (op.op == "SpaceToDepth") return space_to_depth_input(op, result, extents);
   return reshape_input(op, result, extents);
 }
 

@@ -15,11 +15,16 @@ using AxisCut = Division::Cut;
 // True for ops that a region absorbs as index maps.
 bool is_view_op(const std::string& op);
 
+// True for those that also compute, so that a kernel of nothing else pays off.
+bool is_computed_view(const std::string& op);
+
 // Why the op is no index map that is known at build; empty when it is one.
 Refusal why_not_view(const OpView& op);
 
-// The coordinates at which input 0 of a Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand or Slice is read.
-// Throws Refusal and AxisCut.
+Refusal why_not_resize(const OpView& op);  // region_resize.cpp
+
+// The coordinates at which input 0 of a Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Slice, Tile,
+// DepthToSpace or SpaceToDepth is read. Throws Refusal and AxisCut.
 Coords view_input(const OpView& op, const Coords& result, const std::vector<Dim>& extents);
 
 // Where the parts of a Concat begin along its axis.

@@ -290,7 +290,9 @@ class Planner {
       ++done;
       RegionPlan::Unit out;
       out.nodes = nodes_of(members_[unit]);
-      out.fused = alone_[members_[unit].front()].empty() && !(out.nodes.size() == 1 && is_view_op(out.nodes[0]->op));
+      const std::string& op = out.nodes[0]->op;
+      const bool lone_view = out.nodes.size() == 1 && is_view_op(op) && !is_computed_view(op);
+      out.fused = alone_[members_[unit].front()].empty() && !lone_view;
       if (out.fused && out.nodes.size() == 1) {
         out.fused = build_kernel(RegionMaker(out.nodes).region()).kernel.has_value();
       }

@@ -115,8 +115,23 @@ void Workbench::run_on_host(Kernel& kernel) {
   kernel.run({input_addresses_.data(), output_addresses_.data(), reinterpret_cast<void*>(address)});
 }
 
+// Small integers may be too large to index a small dim.
+void Workbench::set_indices_to_zero(const StepShape& shape) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (shape.constants[i] != nullptr || !inputs_[i].defined() || !is_integer(inputs_[i].dtype())) continue;
+    std::memset(inputs_[i].view().data, 0, static_cast<size_t>(inputs_[i].bytes()));
+  }
+}
+
 std::vector<Tensor> Workbench::results_of(const StepShape& on_host) {
-  run_on_host(*reference_launcher().make(on_host, Tactic{}));
+  const std::unique_ptr<Kernel> reference = reference_launcher().make(on_host, Tactic{});
+  try {
+    run_on_host(*reference);
+  } catch (const Error& e) {
+    if (e.code() != Code::INDEX_RANGE) throw;
+    set_indices_to_zero(on_host);
+    run_on_host(*reference);
+  }
   std::vector<Tensor> results;
   for (const Tensor& out : outputs_) {
     results.push_back(out.defined() ? Tensor(out.dtype(), out.dims()) : Tensor());

@@ -43,6 +43,7 @@ class Workbench {
 
  private:
   void run_on_host(Kernel& kernel);
+  void set_indices_to_zero(const StepShape& shape);
   std::vector<Tensor> results_of(const StepShape& on_host);
 
   std::unique_ptr<DeviceBench> device_;

@@ -1,6 +1,8 @@
 """Models that become one kernel: broadcasting, graphs of many shapes, element types, views; rows are beside."""
 
 import numpy as np
+from cases_images import IMAGES_AND_RESULTS
+from cases_indices import BY_INDICES
 from cases_patterns import PATTERNS
 from cases_rows import ROWS
 from cases_sixteen import SIXTEEN_BITS
@@ -221,4 +223,5 @@ VIEWS = [
     ),
 ]
 
-ALL = BROADCAST + SHAPES + ROWS + TYPES + SIXTEEN_BITS + VIEWS + VIEWS_BY_COORDINATES + PATTERNS + USER_OPS
+ALL = BROADCAST + SHAPES + ROWS + TYPES + SIXTEEN_BITS + VIEWS + VIEWS_BY_COORDINATES
+ALL += BY_INDICES + PATTERNS + IMAGES_AND_RESULTS + USER_OPS

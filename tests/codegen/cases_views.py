@@ -1,7 +1,7 @@
 """Models that become one kernel by coordinates: views, places computed at run time, values wanted at several places."""
 
 import numpy as np
-from fusion_case import FROM_END, LAST_PLACE, N_SIZES, NO_RULE, OPEN_SIZES, SUMS, W_SIZES, Case, draw
+from fusion_case import N_SIZES, OPEN_SIZES, SUMS, W_SIZES, Case, draw
 
 END = 2**63 - 1
 BACK = -END  # the end of a Slice that walks back to the first element
@@ -140,7 +140,6 @@ SLICED = [
         "g (float[N,S,8] x) => (float[N,U,8] y) { a = Abs (x) c = Slice (a, s, e, axis) y = Neg (c) }",
         ints(s=[-1], e=[END], axis=[1]),
         tuple({"N": n, "S": s} for n, s in ((2, 0), (0, 3), (1, 1), (2, 17))),
-        faults={"fusion": LAST_PLACE},
     ),
     Case(
         "differences of an open row",
@@ -157,14 +156,12 @@ PADDED = [
         "g (float[N,4,W] x) => (float[N,7,V] y) { a = Abs (x) p = Pad (a, pads) y = Neg (p) }",
         ints(pads=[0, 1, 2, 0, 2, 1]),
         OPEN_SIZES,
-        faults={"fusion": SUMS},
     ),
     Case(
         "a value, some axes",
         "g (float[N,4,W] x) => (float[N,4,V] y) { a = Abs (x) p = Pad (a, pads, v, last) y = Neg (p) }",
         ints(pads=[0, 3], last=[-1]) | {"v": np.float32(2.5)},
         OPEN_SIZES,
-        faults={"fusion": SUMS},
     ),
     Case(
         "cropped and grown",
@@ -220,7 +217,6 @@ CONCATENATED = [
         "{ a = Mul (z, k) c = Concat <axis = 2> (x, a) y = Neg (c) }",
         {"k": draw(8)},
         tuple({"N": n, "P": p, "S": s} for n, p, s in ((2, 0, 1), (2, 5, 0), (1, 1, 1), (2, 17, 1), (2, 3, 16))),
-        faults={"fusion": SUMS},
     ),
     Case(
         "a softmax over open parts",
@@ -311,23 +307,42 @@ GATHERED = [
         "g (float[N,6,W] x) => (float[N,W] y) { a = Abs (x) c = Gather <axis = 1> (a, i) y = Neg (c) }",
         ints(i=-2),
         OPEN_SIZES,
-        faults={"fusion": FROM_END},
     ),
 ]
 
-NO_RULES = [
+MOVED = [
     Case(
         name,
         f"g (float[N,4,6,W] x) => (float[A,B,C,D] y) {{ a = Relu (x) {op} y = Neg (b) }}",
         constants,
         OPEN_SIZES,
-        faults={"fusion": NO_RULE},
     )
     for name, op, constants in (
         ("depth to space", "b = DepthToSpace <blocksize = 2> (a)", {}),
+        ("depth to space of neighbours", 'b = DepthToSpace <blocksize = 2, mode = "CRD"> (a)', {}),
         ("a Tile", "b = Tile (a, r)", ints(r=[1, 2, 1, 1])),
+        ("a Tile of all axes", "b = Tile (a, r)", ints(r=[3, 2, 3, 2])),
+        (
+            "a Tile by sizes",
+            "s = Shape <start = 1, end = 3> (a) c = Concat <axis = 0> (one, s, one) b = Tile (a, c)",
+            ints(one=[1]),
+        ),
         ("a triangle", "b = Trilu <upper = 0> (a)", {}),
+        ("the upper triangle", "b = Trilu (a, k)", ints(k=-2)),
+        ("a triangle without its diagonal", "b = Trilu <upper = 0> (a, k)", ints(k=-1)),
     )
+]
+MOVED += [
+    Case(
+        "space to depth",
+        "g (float[N,3,6,10] x) => (float[N,12,3,5] y){ a = Relu (x) b = SpaceToDepth <blocksize = 2> (a) y = Neg (b) }",
+        dims=({"N": 0}, *N_SIZES),
+    ),
+    Case(
+        "space to depth of one channel",
+        "g (float[N,1,6,9] x) => (float[N,9,2,3] y) { a = Relu (x) b = SpaceToDepth <blocksize = 3> (a) y = Neg (b) }",
+        dims=({"N": 0}, *N_SIZES),
+    ),
 ]
 
 TYPES = [
@@ -343,4 +358,4 @@ TYPES = [
     for dtype in ("float16", "bfloat16", "double", "int32", "int64", "bool", "uint8", "int8", "int16", "uint16")
 ]
 
-VIEWS_BY_COORDINATES = TRANSPOSED + RESHAPED + SLICED + PADDED + CONCATENATED + GATHERED + NO_RULES + TYPES
+VIEWS_BY_COORDINATES = TRANSPOSED + RESHAPED + SLICED + PADDED + CONCATENATED + GATHERED + MOVED + TYPES

@@ -24,6 +24,8 @@ class Case:
     options: dict = field(default_factory=dict)  # of the build
     ops: list = field(default_factory=list)  # of the user, as register_op takes them; ONNX Runtime has none
     numpy: Callable | None = None  # computes the outputs of a model with such ops
+    feeds: dict = field(default_factory=dict)  # inputs of given values; the others are random
+    gpu: bool = True  # are there CUDA kernels?
     faults: dict = field(default_factory=dict)  # "fusion", "numbers" or "special": the known fault that it shows
 
     def __str__(self):
@@ -47,17 +49,16 @@ SIBLINGS += " sigmoid"
 OVERFLOW = "norms square in float32 where the reference sums in double: rows with values over 1.8e19 differ, and the"
 OVERFLOW += " tuner drops norms of short rows, which such values reach without a NaN beside them"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"
-NO_RULE = "the op has no rule in codegen"
 COMPUTED_END = "what a Slice with computed ends leaves has an unknown size"
 PARTS = "a value that three parts of a Concat read counts as computed three times, though each place is wanted once"
 SUMS = "sizes of a kernel are products of operands' dims: no multiple of W + 3 is found, nor W + 3 without an operand"
 DENSE = "reduced axes must lie together for all operands: a scale of channels breaks the groups' rows"
 SHIFTED = "a Reshape of what a Slice shifted is no walk along its dims"
 PART = "a reduction is not computed for a part of the kernel's box"
-CUT_ROW = "a part of a Softmax's row is no row"
 SPLIT = "Split has several outputs"
-LAST_PLACE = "the last place of an open dim is not known to be there"
-FROM_END = "Gather by indices from the end is not generated"
+CUT_ROW = "a part of a Softmax's row is no row"
+ONE_ROW = "what a reduction over one row gives is used along one row of its own: a kernel has one row"
+TIES = "values that differ by a rounding may change places in an ArgMax, which the tuner takes for wrong"
 LAYOUT = "layout_nhwc takes a lone pooling op out of its region"
 
 AXES = {"last": np.array([-1]), "hw": np.array([2, 3]), "one": np.array([1]), "two": np.array([2])}

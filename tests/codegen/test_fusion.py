@@ -30,7 +30,7 @@ def cases(kind: str, chosen=ALL) -> list:
 def test_becomes_one_kernel(case):
     fused = built(case)
     fused.assert_generated()
-    launched = fused.launches(feeds_of(fused.made, case.dims[-1]))
+    launched = fused.launches(feeds_of(fused.made, case.dims[-1]) | case.feeds)
     regions = [region["origins"] for region in fused.regions]
     assert launched == case.launches, f"regions: {regions}"
 
@@ -40,7 +40,7 @@ def test_numbers(case):
     """One engine at all sizes."""
     fused = built(case)
     for seed, dims in enumerate(case.dims):
-        feeds = feeds_of(fused.made, dims, seed=seed)
+        feeds = feeds_of(fused.made, dims, seed=seed) | case.feeds
         got = fused.compare(feeds)
         if case.numpy is not None:
             wide = case.numpy(**{name: array.astype(np.float64) for name, array in feeds.items()})
@@ -52,4 +52,5 @@ def test_special_values(case):
     """NaN, infinities, zeros of both signs, subnormals, extremes and equal values."""
     fused = built(case)
     for seed, dims in enumerate(case.dims):
-        fused.compare(feeds_of(fused.made, dims, hard=True, seed=seed), own_scale=True, ort=case.ort_hard)
+        feeds = feeds_of(fused.made, dims, hard=True, seed=seed) | case.feeds
+        fused.compare(feeds, own_scale=True, ort=case.ort_hard)

@@ -8,8 +8,11 @@
 #include <string>
 
 #include "base/cpu.h"
+#include "base/small_types.h"
+#include "base/visit.h"
 #include "kernels/launch_words.h"
 #include "kernels/llvm/launch_data.h"
+#include "ops/index/index.h"
 
 namespace deepjit {
 
@@ -56,6 +59,33 @@ std::shared_ptr<const Executable> executable(const Tensor& code) {
   return made;
 }
 
+// An input whose elements index a dim of size `limit`, from its front or its end.
+struct Indices {
+  size_t input;
+  DType type;
+  int64_t count;
+  int64_t limit;
+  const Step* step;  // that reads by them
+
+  // Throws Error(INDEX_RANGE) where one lies outside.
+  void check(const void* data) const {
+    visit_integer(type, step->op, [&]<typename T>() { check(static_cast<const T*>(data)); });
+  }
+
+ private:
+  template <typename T>
+  void check(const T* data) const {
+    if (count == 0) return;
+    const auto [least, most] = std::minmax_element(data, data + count);
+    if (*least >= -limit && *most < limit) return;
+    try {
+      for (int64_t i = 0; i < count; ++i) wrap_index(step->op, static_cast<int64_t>(data[i]), limit);
+    } catch (const Error& e) {
+      throw e.with_prefix("node \"" + step->name + "\" (" + step->op + "): ");
+    }
+  }
+};
+
 constexpr int64_t kVector = 16;            // floats that row buffers are rounded up to
 constexpr int64_t kParallelWork = 200000;  // rough instructions below which one thread does it all
 
@@ -75,14 +105,18 @@ class Part {
     const auto useful = static_cast<int64_t>(work / (kParallelWork / 2.0));
     threads_ = static_cast<int>(std::clamp<int64_t>(useful, 1, shape.threads));
     if (threads_ > 1) split(data.reduces);
+    take_indices(data, shape);
   }
 
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
   int threads() const { return threads_; }
+  bool indexes() const { return !indices_.empty(); }
   size_t scratch_bytes() const { return scratch_ * static_cast<size_t>(threads_); }
 
+  // Throws Error(INDEX_RANGE) before it writes anything.
   void run(void* const* operands, const int64_t* params, void* scratch) const {
+    for (const Indices& indices : indices_) indices.check(operands[indices.input]);
     if (rows_ == 0) return;
     if (threads_ == 1) return function_(operands, params, 0, rows_, 0, columns_, scratch);
       // OpenMP may give fewer threads than asked for: each then takes several shares.
@@ -106,7 +140,23 @@ class Part {
     }
   }
 
+  void take_indices(const LaunchData& data, const StepShape& shape) {
+    for (size_t i = 0; i < data.index_inputs.size(); ++i) {
+      const auto input = static_cast<size_t>(data.index_inputs[i]);
+      const DType type = input < shape.inputs.size() ? shape.inputs[input].dtype : DType::UNDEFINED;
+      if (!is_integer(type) || is_packed(type) || type == DType::UINT64) {
+        throw Error(Code::ENGINE_RANGE, "a generated kernel is to index by what is no index");
+      }
+      const auto op = static_cast<size_t>(data.index_ops[i]);
+      if (op >= shape.body.size())
+        throw Error(Code::ENGINE_RANGE, "a generated kernel indexes for no step of its region");
+      const int64_t limit = value_of(data.index_limits[i], shape);
+      indices_.push_back({input, type, shape.inputs[input].count(), limit, shape.body[op].step});
+    }
+  }
+
   Function function_;
+  std::vector<Indices> indices_;
   int64_t rows_ = 1;
   int64_t columns_ = 1;
   int64_t share_ = 0;
@@ -142,7 +192,8 @@ class LlvmKernel final : public Kernel {
   Part part_;
 };
 
-// Several kernels, one after another: by one call while all are small, else each that is large on several threads.
+// Several kernels, one after another: by one call while all are small, else each that is large on several threads,
+// and each that indexes once its indices are found to lie inside.
 class ComboKernel final : public Kernel {
  public:
   ComboKernel(const StepShape& shape, std::shared_ptr<const Executable> code, const ComboData& data)
@@ -161,7 +212,8 @@ class ComboKernel final : public Kernel {
       params_.push_back(part.rows());
       params_.push_back(part.columns());
       scratch_ = std::max(scratch_, part.scratch_bytes());
-      alone_ = alone_ && part.threads() == 1;
+      // Indices may be what a part before wrote: they are looked through right before they are used.
+      alone_ = alone_ && part.threads() == 1 && !part.indexes();
     }
     operands_.resize(sources_.size());
     function_ = reinterpret_cast<Joint>(reinterpret_cast<uintptr_t>(code_->at(data.entry)));
@@ -201,7 +253,7 @@ class ComboKernel final : public Kernel {
   std::vector<int64_t> params_;
   std::vector<Place> places_;
   size_t scratch_ = 0;
-  bool alone_ = true;  // no part is worth a second thread
+  bool alone_ = true;  // no part is worth a second thread, or has indices to look through
 };
 
 class LlvmLauncher final : public Launcher {

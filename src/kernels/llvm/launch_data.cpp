@@ -14,6 +14,9 @@ void write(std::vector<int64_t>& words, const LaunchData& data) {
   write_quantities(words, data.extents);
   write_quantities(words, data.params);
   write_quantities(words, {data.row});
+  write_quantities(words, data.index_limits);
+  words.insert(words.end(), data.index_inputs.begin(), data.index_inputs.end());
+  words.insert(words.end(), data.index_ops.begin(), data.index_ops.end());
 }
 
 LaunchData read(LaunchWords& words) {
@@ -27,6 +30,9 @@ LaunchData read(LaunchWords& words) {
   const std::vector<Quantity> row = words.quantities();
   if (row.size() != 1) throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged");
   data.row = row[0];
+  data.index_limits = words.quantities();
+  for (size_t i = 0; i < data.index_limits.size(); ++i) data.index_inputs.push_back(words.next(0, INT16_MAX));
+  for (size_t i = 0; i < data.index_limits.size(); ++i) data.index_ops.push_back(words.next(0, kMost));
   if (data.extents.empty()) throw Error(Code::ENGINE_RANGE, "a generated kernel without axes");
   return data;
 }

@@ -7,8 +7,8 @@
 namespace deepjit::llvm_cpu {
 
 constexpr const char* kCodeFormat = "x86-64 code";
-constexpr const char* kLaunchFormat = "launch data 2";
-constexpr const char* kComboFormat = "combo launch data 1";
+constexpr const char* kLaunchFormat = "launch data 3";
+constexpr const char* kComboFormat = "combo launch data 2";
 
 struct LaunchData {
   int64_t entry = 0;              // offset of the function in the code
@@ -18,6 +18,11 @@ struct LaunchData {
   std::vector<Quantity> extents;  // rows, then columns
   Quantity row;                   // places that each column goes through by itself; 1 when the columns are the row
   std::vector<Quantity> params;
+  // Inputs whose elements index, the limits that they must keep, and the places of the steps in the region's block that
+  // read by them.
+  std::vector<int64_t> index_inputs;
+  std::vector<Quantity> index_limits;
+  std::vector<int64_t> index_ops;
 };
 
 // Of a combo: its kernels in one object, and a function that runs them all on one thread:

@@ -36,6 +36,11 @@ LaunchData launch_data(const KernelIr& kernel, const CpuCode& code) {
     data.extents.pop_back();
   }
   data.params = code.params;
+  for (const IndexCheck& check : kernel.checks) {
+    data.index_inputs.push_back(check.operand);
+    data.index_ops.push_back(check.op);
+    data.index_limits.push_back(check.limit);
+  }
   return data;
 }
 

@@ -30,7 +30,7 @@ class RegionKernel final : public Kernel {
       }
       for (size_t i = 0; i < inner.inputs.size(); ++i) inner.in[i] = at(inner.shape->inputs[i]);
       for (size_t i = 0; i < inner.outputs.size(); ++i) inner.out[i] = at(inner.shape->outputs[i]);
-      if (inner.kernel != nullptr) inner.kernel->run({inner.in.data(), inner.out.data(), args.scratch});
+      if (inner.kernel != nullptr) launch(inner, args.scratch);
     }
   }
 
@@ -42,6 +42,15 @@ class RegionKernel final : public Kernel {
     std::vector<int32_t> inputs, outputs;
     std::vector<void*> in, out;
   };
+
+  static void launch(const Inner& inner, void* scratch) {
+    try {
+      inner.kernel->run({inner.in.data(), inner.out.data(), scratch});
+    } catch (const Error& e) {
+      if (!inner.shape->blocks.empty()) throw;
+      throw e.with_prefix("node \"" + inner.shape->name + "\" (" + inner.shape->op + "): ");
+    }
+  }
 
   void* at(int32_t buffer) const { return buffer < 0 ? nullptr : addresses_.at(buffer); }
 
