@@ -60,7 +60,7 @@ class Floats {
     const double tiny = limits.tiny * 100;
     special_ = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 3.0, -3.0, tiny, -tiny};
     odd_ = {NAN, INFINITY, -INFINITY};
-    const double large = std::sqrt(limits.largest);
+    const double large = std::sqrt(limits.largest / (rows ? 4096 : 1));  // squares of a row have a sum
     if (kind == OpValues::EXTREME) odd_ = {large, -large};
     if (kind == OpValues::EXTREME && !rows && dtype_size(dtype) > 2) {
       odd_.insert(odd_.end(), {limits.largest, -limits.largest});

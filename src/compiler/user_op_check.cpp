@@ -103,8 +103,8 @@ class Check {
     const std::vector<TensorView> views = views_of(fed);
     std::vector<TensorView> kernel;
     std::vector<TensorView> steps;
-    ways.kernel.run(views, kernel);
-    ways.steps.run(views, steps);
+    run_on(ways.kernel, views, kernel);
+    run_on(ways.steps, views, steps);
     const std::vector<Tensor> made = expected(views);
     std::vector<std::vector<TensorView>> rights = {test_.reference ? views_of(made) : steps};
     compare("step by step", steps, rights, views);
@@ -112,9 +112,24 @@ class Check {
     const std::vector<TensorView> wide_views = views_of(wide_fed);
     const std::vector<Tensor> wide_made = ways.wide ? expected(wide_views) : std::vector<Tensor>();
     if (ways.wide && test_.reference) rights.push_back(views_of(wide_made));
-    if (ways.wide && !test_.reference) ways.wide->run(wide_views, rights.emplace_back());
+    if (ways.wide && !test_.reference) run_on(*ways.wide, wide_views, rights.emplace_back());
     compare("the generated kernel", kernel, rights, views);
     ++report_.cases;
+  }
+
+  // What only a run tells: a dim that is not the one the op needs.
+  void run_on(Context& context, const std::vector<TensorView>& fed, std::vector<TensorView>& outputs) const {
+    try {
+      context.run(fed, outputs);
+    } catch (const Error& e) {
+      std::string operands;
+      for (size_t i = 0; i < fed.size(); ++i) {
+        operands += (i == 0 ? "" : ", ") + op_.inputs[i] + " " + std::string(dtype_name(fed[i].dtype)) +
+                    fed[i].dims.to_string();
+      }
+      throw Error(e.code(), "op " + name_ + " of " + operands + ": " + e.message(),
+                  "say in the shape rule what dims it takes, such as \"[N, 1] -> [N]\"");
+    }
   }
 
   // Operands without a type of their own as float32.
@@ -176,7 +191,7 @@ std::vector<UserOpReport> register_tested_ops(const std::vector<OpToRegister>& o
   std::vector<RegisteredOp> entries;
   for (const OpToRegister& one : ops) entries.push_back({one.op, one.test});
   check_user_ops_are_new(entries, replace);
-  for (const RegisteredOp& entry : entries) check_user_op_shapes(entry.op);
+  for (const RegisteredOp& entry : entries) check_user_op_shapes(entry.op, entry.test->dtypes.front());
   std::vector<UserOpReport> reports(ops.size());
   for (size_t i = 0; i < ops.size(); ++i) {
     if (ops[i].check) reports[i] = check_user_op(entries[i]);

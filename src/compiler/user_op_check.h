@@ -26,8 +26,8 @@ UserOpReport check_user_op(const RegisteredOp& entry);
 
 struct OpToRegister {
   std::shared_ptr<const UserOp> op;
-  std::shared_ptr<const UserOpTest> test;
-  bool check = true;  // false: the test waits for check_user_op
+  std::shared_ptr<const UserOpTest> test;  // with a dtype at least
+  bool check = true;                       // false: the test waits for check_user_op
 };
 
 // Checks shape rules and names, tests, and registers all or none. The report of an op without `check` is empty.

@@ -272,6 +272,11 @@ def test_changed_definition_with_a_tuning_cache(tmp_path):
         ("y = 2 + alpha", 7, "is a number"),
         ("y = x 2", 7, "end of the statement"),
         ("y = sum(x, x)", 5, "an axis of sum is a number"),
+        ("y = sum(x, 5)", 5, "reduced axis 5 is out of range"),
+        ("y = sum(x, 1.5)", 5, "an axis is a whole number from -16 to 15, not 1.5"),
+        ("y = x * 1e400", 9, "too large"),
+        ("y = x if x else 0", 7, "end of the statement"),
+        ("y = x[0]", 6, "no meaning"),
         ("y = 1x", 5, "this is no number"),
         ("y = softmax(x, 1, 2)", 5, "takes 1 or 2 operands, not 3"),
         ("y = Bad(x)", 5, "an op cannot call itself"),
@@ -359,9 +364,73 @@ def test_a_node_whose_operands_have_other_types():
 
 
 def test_an_expression_of_types_that_do_not_fit():
-    with pytest.raises(deepjit.Error, match="E206.*op my.ops::Bad: .*And") as raised:
+    """Told at their place, and in one sentence."""
+    with pytest.raises(deepjit.Error) as raised:
         deepjit.register_op("my.ops::Bad", expression="y = x and x", inputs="x", check=False)
+    assert raised.value.message == "op my.ops::Bad: line 1, column 7: And: input 0 must be bool, got float32"
     assert raised.value.hint.endswith("y = x and x\n      ^") and deepjit.registered_ops() == []
+    deepjit.register_op("my.ops::Sum", expression="x + b", inputs=["x", "b"], check=False)
+    with pytest.raises(deepjit.Error, match=r'E203.*node "mine" \(Sum\): line 1, column 3: shapes .* do not broadcast'):
+        deepjit.build(model("g (float[4] x, float[3] b) => (float[4] y) { [mine] y = my.ops.Sum (x, b) }"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "dtype", "words"),
+    [
+        ("x * 0.5", "int64", "column 3: the number 0.5 meets a tensor of int64, which cannot hold it"),
+        ("max(x, -3000000000)", "int32", "the number -3000000000 meets a tensor of int32"),
+        ("x + inf", "int32", "the number inf meets a tensor of int32"),
+        ("x == 2", "bool", "the number 2 meets a tensor of bool"),
+        ("x + 1", "bool", "Add: "),
+    ],
+)
+def test_numbers_that_a_tensor_cannot_hold(expression, dtype, words):
+    with pytest.raises(deepjit.Error) as raised:
+        deepjit.register_op("my.ops::Bad", expression=expression, inputs="x", dtypes=dtype)
+    assert words in raised.value.message and raised.value.code in (206, 209)
+
+
+def test_integers_and_bools():
+    twice = deepjit.register_op(
+        "my.ops::Ints",
+        expression="max(2 * x - 3, -5)",
+        inputs="x",
+        dtypes=["int32", "int64"],
+        reference=lambda x: np.maximum(2 * x - 3, -5),
+    )
+    assert twice["largest_error"] == 0 and twice["generated"] == ["int32", "int64"]
+    deepjit.register_op("my.ops::Not", expression="not x", inputs="x", dtypes="bool", reference=np.logical_not)
+    deepjit.register_op(
+        "my.ops::Is",
+        expression="where(m == 1, x, 0)",
+        inputs=["x", "m: bool"],
+        reference=lambda x, m: np.where(m, x, x.dtype.type(0)),
+    )
+
+
+def test_a_dim_that_only_a_run_tells():
+    with pytest.raises(deepjit.Error) as raised:
+        deepjit.register_op("my.ops::Flat", expression="squeeze(x)", inputs="x")
+    assert "op my.ops::Flat of x float32[2,3,17]: " in raised.value.message and "[N, 1] -> [N]" in raised.value.hint
+    deepjit.register_op("my.ops::Flat", expression="squeeze(x)", inputs="x", shape="[N, 1] -> [N]")
+
+
+@pytest.mark.parametrize("expression", ["mean(x * x)", "sqrt(sum(x * x))", "x * reciprocal(mean(abs(x)) + 1)"])
+def test_rows_of_large_values_are_no_false_alarm(expression):
+    assert deepjit.register_op("my.ops::Row", expression=expression, inputs="x")["cases"] == 45
+
+
+def test_the_text_of_an_op_is_one_line():
+    lines = """
+        # a comment
+        t = max(x,      # goes on
+                0)
+        y = t + 1;
+    """
+    deepjit.register_op("my.ops::Text", expression=lines, inputs="x", check=False)
+    with pytest.raises(deepjit.Error) as raised:
+        deepjit.register_op("my.ops::Text", expression="x", inputs="x", check=False)
+    assert raised.value.message.endswith("another definition: Text(x): t = max(x, 0); y = t + 1")
 
 
 def test_doctor_knows_it():

@@ -1,9 +1,13 @@
 // A node of a user op as the canonical nodes that its expression stands for, all named like the node itself.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <variant>
 
+#include "base/visit.h"
 #include "graph/infer.h"
 #include "import/onnx/builder.h"
 #include "import/onnx/node_import.h"
@@ -14,6 +18,18 @@
 namespace deepjit::importer {
 
 namespace {
+
+// Of floats: any number, rounded.
+bool holds(DType dtype, double number) {
+  if (dtype == DType::BOOL) return false;
+  if (!is_integer(dtype)) return true;
+  bool fits = false;
+  visit_integer(dtype, "a number", [&]<typename T>() {
+    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    fits = number >= static_cast<double>(std::numeric_limits<T>::min()) && number < end;
+  });
+  return fits && std::floor(number) == number;
+}
 
 // The value of a term: a number while only numbers went into it.
 struct Operand {
@@ -36,8 +52,8 @@ class Expander {
       try {
         operands_.push_back(evaluate(terms[i]));
       } catch (const Error& e) {
-        if (e.code() != Code::ARGUMENT) throw;
-        throw Error(Code::ATTRIBUTE, e.message(), e.hint());
+        if (static_cast<int>(e.code()) / 100 != 2) throw;
+        throw error_at(e.code(), op_.definition.expression, terms[i].at, e.message(), e.hint());
       }
     }
     bind_outputs();
@@ -107,16 +123,16 @@ class Expander {
     if (call.kind == UserFunction::Kind::WHERE) return where(term);
     if (call.kind == UserFunction::Kind::MAP) return map(term);
     const Operand x = operand(term, 0);
-    if (x.is_number()) fail(term, call.name + " needs a tensor, this is a number");
+    if (x.is_number()) fail(call.name + " needs a tensor, this is a number");
     if (call.kind == UserFunction::Kind::REDUCE) {
       Attributes keep;
       keep.set("keepdims", int64_t{1});
-      return emit(call.op, {x.value, node_.ints(axes(term, true))}, std::move(keep));
+      return emit(call.op, {x.value, node_.ints(axes(term))}, std::move(keep));
     }
-    if (call.kind == UserFunction::Kind::SQUEEZE) return emit(call.op, {x.value, node_.ints(axes(term, true))});
+    if (call.kind == UserFunction::Kind::SQUEEZE) return emit(call.op, {x.value, node_.ints(axes(term))});
     if (call.kind == UserFunction::Kind::OVER_ROW) {
       Attributes axis;
-      axis.set("axis", axes(term, true).front());
+      axis.set("axis", axes(term).front());
       return emit(call.op, {x.value}, std::move(axis));
     }
     if (call.kind == UserFunction::Kind::CAST) {
@@ -125,7 +141,7 @@ class Expander {
       return emit(call.op, {x.value}, std::move(to));
     }
     const Operand like = operand(term, 1);
-    if (like.is_number()) fail(term, "the type of a number is that of its neighbours: there is nothing to be like");
+    if (like.is_number()) fail("the type of a number is that of its neighbours: there is nothing to be like");
     return emit(call.op, {x.value, like.value});
   }
 
@@ -138,7 +154,7 @@ class Expander {
       if (!x.is_number() && like == nullptr) like = x.value;
     }
     if (like == nullptr) {
-      if (term.call->fold == nullptr) fail(term, term.call->name + " needs a tensor, this is a number");
+      if (term.call->fold == nullptr) fail(term.call->name + " needs a tensor, this is a number");
       return {nullptr, term.call->fold(numbers.data())};
     }
     std::vector<Value*> inputs;
@@ -166,25 +182,37 @@ class Expander {
     return node_.input(0);
   }
 
-  Value* tensor(const Operand& x, Value* like) { return x.is_number() ? node_.scalar_like(x.number, like) : x.value; }
+  Value* tensor(const Operand& x, Value* like) {
+    if (!x.is_number()) return x.value;
+    const DType dtype = dtype_of(like);
+    if (dtype == DType::BOOL && (x.number == 0 || x.number == 1)) {
+      return node_.constant(Tensor::from<bool>(dtype, {}, std::array{x.number != 0}));
+    }
+    if (!holds(dtype, x.number)) {
+      const std::string name(dtype_name(dtype));
+      fail(fmt::format("the number {} meets a tensor of {}, which cannot hold it", x.number, name),
+           "cast the tensor first: float32(...)");
+    }
+    return node_.scalar_like(x.number, like);
+  }
 
   // What follows the first operand; else the attribute "axis", else the last axis.
-  std::vector<int64_t> axes(const Term& term, bool needed) const {
+  std::vector<int64_t> axes(const Term& term) const {
     std::vector<int64_t> axes;
     const auto axis = attributes_.find("axis");
     if (term.operands.size() == 1) {
-      axes.push_back(integer(term, axis == attributes_.end() ? -1 : axis->second));
+      axes.push_back(integer(axis == attributes_.end() ? -1 : axis->second));
     }
     for (size_t i = 1; i < term.operands.size(); ++i) {
-      if (!operand(term, i).is_number()) fail(term, "an axis of " + term.call->name + " is a number, not a tensor");
-      axes.push_back(integer(term, operand(term, i).number));
+      if (!operand(term, i).is_number()) fail("an axis of " + term.call->name + " is a number, not a tensor");
+      axes.push_back(integer(operand(term, i).number));
     }
     return axes;
   }
 
-  int64_t integer(const Term& term, double number) const {
+  static int64_t integer(double number) {
     if (std::floor(number) != number || std::fabs(number) > kMaxRank) {
-      fail(term, "an axis is a whole number from -16 to 15, not " + std::to_string(number));
+      fail(fmt::format("an axis is a whole number from -16 to 15, not {}", number));
     }
     return static_cast<int64_t>(number);
   }
@@ -208,15 +236,16 @@ class Expander {
     return node_.emit_many(op, std::move(inputs), std::move(attrs), 1);
   }
 
-  // Operands that mean nothing here are told at their place in the expression.
-  void require_type(Node& made) const {
+  // Operands that mean nothing are told at once, so that run() knows their place in the expression.
+  static void require_type(Node& made) {
     const auto is_known = [](const Value* value) { return value->type.dtype != DType::UNDEFINED; };
     if (is_known(made.output(0)) || !std::all_of(made.inputs.begin(), made.inputs.end(), is_known)) return;
     try {
       infer_node(made);
     } catch (const Error& e) {
-      const size_t at = op_.expression.terms[term_].at;
-      throw error_at(e.code(), op_.definition.expression, at, made.op + ": " + e.message(), e.hint());
+      const std::string label = "node \"" + made.name + "\" (" + made.op + "): ";  // infer_node's
+      const bool labelled = e.message().rfind(label, 0) == 0;
+      throw Error(e.code(), labelled ? e.message().substr(label.size()) : e.message(), e.hint());
     }
   }
 
@@ -226,7 +255,8 @@ class Expander {
       const Operand& x = operands_[result];
       const Term& term = op_.expression.terms[result];
       if (x.is_number()) {
-        fail(term, "the output \"" + op_.definition.outputs[i] + "\" is a number: no tensor goes into it");
+        fail_at(op_.definition.expression, term.at,
+                "the output \"" + op_.definition.outputs[i] + "\" is a number: no tensor goes into it");
       }
       results_.push_back(x.value);
       if (node_.has_output(i) && node_.scope.values.count(node_.outputs[i]) == 0) {
@@ -243,8 +273,8 @@ class Expander {
     op_.shape.check(inputs, outputs, op_.definition.outputs);
   }
 
-  [[noreturn]] void fail(const Term& term, const std::string& message) const {
-    fail_at(op_.definition.expression, term.at, message);
+  [[noreturn]] static void fail(const std::string& message, const std::string& hint = "") {
+    throw Error(Code::ATTRIBUTE, message, hint);
   }
 
   NodeImport& node_;

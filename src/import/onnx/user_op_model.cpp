@@ -88,7 +88,10 @@ void check_user_op_shapes(const std::shared_ptr<const UserOp>& op, DType dtype) 
     for (const Value* value : model.graph->outputs) outputs.push_back(value->type.shape);
     op->shape.check(inputs, outputs, op->definition.outputs, true);
   } catch (const Error& e) {
-    throw e.with_prefix("op " + op->definition.name + ": ");
+    const std::string label = "node \"checked\" (" + op->op_type + "): ";  // the user has no such node
+    const bool labelled = e.message().rfind(label, 0) == 0;
+    throw Error(e.code(), "op " + op->definition.name + ": " + e.message().substr(labelled ? label.size() : 0),
+                e.hint());
   }
 }
 

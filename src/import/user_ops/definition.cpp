@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 namespace deepjit {
 
@@ -65,6 +66,22 @@ void check_names(const UserOp& op) {
   for (const auto& [name, unused] : d.attributes) check(name, "attribute");
 }
 
+// Without comments and indentation; a line within parentheses goes on.
+std::string in_one_line(const std::string& expression) {
+  std::string text;
+  int open = 0;
+  std::istringstream lines(expression);
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find('#'));
+    const size_t first = line.find_first_not_of(" \t\r;");
+    if (first == std::string::npos) continue;
+    line = line.substr(first, line.find_last_not_of(" \t\r;") - first + 1);
+    text += (text.empty() ? "" : open > 0 ? " " : "; ") + line;
+    for (char c : line) open += c == '(' ? 1 : c == ')' ? -1 : 0;
+  }
+  return text;
+}
+
 }  // namespace
 
 bool UserOp::over_rows() const {
@@ -80,9 +97,7 @@ std::string UserOp::text() const {
     list += separator + name + (value ? fmt::format("={}", *value) : "");
     separator = ", ";
   }
-  std::string body = definition.expression;
-  std::replace(body.begin(), body.end(), '\n', ';');
-  return op_type + "(" + list + "): " + body;
+  return op_type + "(" + list + "): " + in_one_line(definition.expression);
 }
 
 std::shared_ptr<const UserOp> make_user_op(const UserOpDefinition& definition) {

@@ -67,6 +67,9 @@ class Tokens {
     const char* end = text_.data() + text_.size();
     const auto [stop, failure] = std::from_chars(text_.data() + at_, end, token.number);
     const auto length = static_cast<size_t>(stop - text_.data()) - at_;
+    if (failure == std::errc::result_out_of_range) {
+      fail_at(text_, at_, "this number is too large or too small", "inf is a number too");
+    }
     if (failure != std::errc() || (stop != end && is_letter(*stop))) {
       fail_at(text_, at_, "this is no number", "numbers are like 3, 0.5 and 1e-6");
     }
@@ -137,8 +140,9 @@ class Parser {
     }
     const size_t value = any();
     if (!ends()) {
+      const bool condition = is_word("if") || is_word("else");
       fail_at(text_, token().at, "an operator or the end of the statement is missing here",
-              "statements end with a line or a semicolon");
+              condition ? "a choice is written where(condition, a, b)" : "statements end with a line or a semicolon");
     }
     while (token().kind == Token::Kind::END_OF_STATEMENT) advance();
     const bool last = token().kind == Token::Kind::END;

@@ -176,9 +176,12 @@ void ShapeRule::check(const std::vector<Shape>& inputs, const std::vector<Shape>
     if (!want || !differs(*want, outputs[i], exact)) continue;
     std::string operands;
     for (const Shape& shape : inputs) operands += (operands.empty() ? "" : ", ") + shape.to_string();
-    throw Error(Code::SHAPE_MISMATCH, "the expression yields " + outputs[i].to_string() + " for output \"" +
-                                          output_names[i] + "\", the op's shape rule " + text_ + " says " +
-                                          want->to_string() + ", of operands " + operands);
+    throw Error(
+        Code::SHAPE_MISMATCH,
+        "the expression yields " + outputs[i].to_string() + " for output \"" + output_names[i] +
+            "\", the op's shape rule " + text_ + " says " + want->to_string() + ", of operands " + operands,
+        "mend the rule or the expression: one name in a rule is one size, a dim of size 1 is written 1, and ?1 is "
+        "what dims of two names become");
   }
 }
 
