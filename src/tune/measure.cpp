@@ -19,7 +19,11 @@ constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 0.5, 1e-40, -1e-40, 88.0, -
 // Ties of rounding, a subnormal and the largest of float16.
 constexpr double kMild[] = {2.5, -1.5, 1e-7, 65504};
 
-Tensor make_input(const TensorDesc& desc, bool adversarial, std::mt19937_64& random) {
+// What scales rows stays within 1. A difference in a row may be 0 or the last digit of its terms, as its sum was
+// rounded: times a large number or infinity these are far apart.
+constexpr double kMostOfScales = 1;
+
+Tensor make_input(const TensorDesc& desc, bool adversarial, bool scales, std::mt19937_64& random) {
   Tensor t(desc.dtype, desc.dims);
   const int64_t n = desc.count();
   std::normal_distribution<float> normal;
@@ -39,6 +43,7 @@ Tensor make_input(const TensorDesc& desc, bool adversarial, std::mt19937_64& ran
         } else if (adversarial && i % 7 == 4) {
           value = kMild[static_cast<size_t>(i) % std::size(kMild)];
         }
+        if (scales && std::abs(value) > kMostOfScales) value = std::copysign(kMostOfScales, value);
         if constexpr (std::is_same_v<T, double>)
           t.as<T>()[i] = value;
         else
@@ -78,13 +83,17 @@ Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, u
     : rows_(rows) {
   if (device != nullptr) device_ = std::make_unique<DeviceBench>(*device);
   std::mt19937_64 random(seed);
+  int64_t largest = 0;
+  for (const TensorDesc& input : task.inputs) {
+    if (input.dtype != DType::UNDEFINED) largest = std::max(largest, input.count());
+  }
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     if (task.inputs[i].dtype == DType::UNDEFINED)
       inputs_.emplace_back();
     else if (task.constants[i].defined())
       inputs_.push_back(task.constants[i]);
     else
-      inputs_.push_back(make_input(task.inputs[i], adversarial, random));
+      inputs_.push_back(make_input(task.inputs[i], adversarial, rows && task.inputs[i].count() < largest, random));
     input_addresses_.push_back(inputs_.back().view().data);
   }
   for (const TensorDesc& desc : task.outputs) {

@@ -9,7 +9,6 @@ from fusion_case import (
     IMAGES,
     N_SIZES,
     OPEN_SIZES,
-    OVERFLOW,
     PART,
     PARTS,
     SHIFTED,
@@ -252,7 +251,6 @@ IMAGE = [
         ints(s00=[0, 0], s10=[1, 0], s01=[0, 1], s11=[1, 1], end=[END, END], hw=[1, 2], two=[2, 2], rows=[0, 12, 16]),
         N_ONLY,
         hard=False,
-        faults={"fusion": OVERFLOW},
     ),
 ]
 

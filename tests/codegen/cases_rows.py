@@ -9,7 +9,6 @@ from fusion_case import (
     LAYOUT,
     N_SIZES,
     OPEN_SIZES,
-    OVERFLOW,
     W_SIZES,
     Case,
     draw,
@@ -277,7 +276,6 @@ NORMS = [
         {"axis": AXES["one"], **EPSILON},
         IMAGES,
         hard=False,
-        faults={"fusion": OVERFLOW},
     ),
     Case(
         "layer norm over channels by transposes",
@@ -286,7 +284,6 @@ NORMS = [
         " y = Transpose <perm = [0, 3, 1, 2]> (n) }",
         dims=IMAGES,
         hard=False,
-        faults={"fusion": OVERFLOW},
     ),
     Case(
         "layer norm and Gelu turned",
@@ -294,7 +291,6 @@ NORMS = [
         "{ t = Transpose <perm = [0, 2, 3, 1]> (x) n = LayerNormalization (t, s) y = Gelu (n) }",
         dims=IMAGES,
         hard=False,
-        faults={"fusion": OVERFLOW},
     ),
     Case(
         "instance norm of NHWC by transposes",

@@ -46,8 +46,6 @@ def draw(*shape, seed=7):
 # Known faults, by what they show.
 SIBLINGS = "kernels that share an input and nothing else are two in one launch: x * sigmoid(x) is a Swish, beside the"
 SIBLINGS += " sigmoid"
-OVERFLOW = "norms square in float32 where the reference sums in double: rows with values over 1.8e19 differ, and the"
-OVERFLOW += " tuner drops norms of short rows, which such values reach without a NaN beside them"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"
 COMPUTED_END = "what a Slice with computed ends leaves has an unknown size"
 PARTS = "a value that three parts of a Concat read counts as computed three times, though each place is wanted once"

@@ -57,6 +57,20 @@ TEST(LayerNorm, HalfPrecisionIsComputedInFloat) {
   }
 }
 
+// Squares that float32 does not hold make an infinite variance, as in ONNX's definition; float64 holds them.
+TEST(LayerNorm, StatisticsHaveTheRangeOfTheirType) {
+  const std::vector<float> large{1e20f, -1e20f, 3e19f, 0};
+  const Tensor ones = f32({4}, {1, 1, 1, 1});
+  for (const char* op : {"LayerNormalization", "RMSNormalization"}) {
+    expect_equal(run_op(op, {}, {f32({1, 4}, large), ones})[0], f32({1, 4}, {0, -0.0f, 0, 0}));
+  }
+  expect_equal(run_op("InstanceNormalization", {}, {f32({1, 1, 4}, large), f32({1}, {1}), f32({1}, {2})})[0],
+               f32({1, 1, 4}, {2, 2, 2, 2}));
+  const Tensor x = Tensor::from<double>(DType::FLOAT64, {1, 2}, std::vector<double>{1e20, -1e20});
+  const Tensor scale = Tensor::from<double>(DType::FLOAT64, {2}, std::vector<double>{1, 1});
+  EXPECT_NEAR(run_op("LayerNormalization", {}, {x, scale})[0].to_f64()[0], 1, 1e-12);
+}
+
 TEST(LayerNorm, ScaleOfAnyBroadcastableShape) {
   const Tensor x = f32({2, 2, 2}, {1, 3, 5, 9, -1, 1, 0, 4});  // each row normalizes to -1, 1
   const AttrList attrs{{"epsilon", 0.0f}};

@@ -106,6 +106,15 @@ TEST(Reduce, SpecialValues) {
   expect_equal(run_op("ReduceLogSumExp", {}, {f32({2}, {kInf, 0})})[0], f32({1}, {kInf}));
 }
 
+TEST(Reduce, SumsHaveTheRangeOfTheirType) {
+  const Tensor large = f32({2}, {3e38f, 3e38f});
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"}) {
+    expect_equal(run_op(op, {}, {large})[0], f32({1}, {kInf}));
+  }
+  expect_equal(run_op("ReduceMean", {}, {f32({2}, {-3e38f, -3e38f})})[0], f32({1}, {-kInf}));
+  expect_close(run_op("ReduceMean", {}, {f16({2}, {6e4f, 6e4f})})[0], f16({1}, {6e4f}));  // summed in float32
+}
+
 TEST(Reduce, LongSumsStayAccurate) {
   const int64_t n = 1 << 20;
   const Tensor row = f32({n}, std::vector<float>(static_cast<size_t>(n), 0.1f));

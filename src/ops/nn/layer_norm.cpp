@@ -1,10 +1,11 @@
-// LayerNormalization and RMSNormalization. Statistics are summed in double and everything else is computed in
-// float (double for float64), which covers stash_type 1 for every element type.
+// LayerNormalization and RMSNormalization. Statistics are summed in double, within the range of float, and everything
+// else is computed in float (double for float64), which covers stash_type 1 for every element type.
 #include <cmath>
 
 #include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/nn/norm_families.h"
+#include "ops/reduce/float_sum.h"
 
 namespace deepjit {
 
@@ -91,11 +92,11 @@ void normalize_rows(EvalContext& ctx, bool centered) {
     C* to = out.data() + r * n;
     double mean = 0, square = 0;
     for (int64_t i = 0; i < n && centered; ++i) mean += from[i];
-    mean /= static_cast<double>(n);
+    mean = sum_in_range<C>(mean) / static_cast<double>(n);
     if (!centered) mean = 0;
     for (int64_t i = 0; i < n; ++i) square += (from[i] - mean) * (from[i] - mean);
     means[r] = mean;
-    inverses[r] = 1.0 / std::sqrt(square / static_cast<double>(n) + epsilon);
+    inverses[r] = 1.0 / std::sqrt(sum_in_range<C>(square) / static_cast<double>(n) + epsilon);
     const C center = static_cast<C>(mean), inverse = static_cast<C>(inverses[r]);
     const C* factor = scale.row(r);
     const C* offset = bias.row(r);

@@ -1,5 +1,5 @@
 // BatchNormalization, InstanceNormalization, GroupNormalization, LpNormalization, MeanVarianceNormalization, LRN.
-// Means and variances are summed in double.
+// Means and variances are summed in double, within the range of the type that the op computes in.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -7,6 +7,7 @@
 #include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/nn/norm_families.h"
+#include "ops/reduce/float_sum.h"
 
 namespace deepjit {
 
@@ -20,9 +21,9 @@ template <typename C>
 Moments moments_of(const C* x, int64_t n) {
   Moments m;
   for (int64_t i = 0; i < n; ++i) m.mean += x[i];
-  m.mean /= static_cast<double>(n);
+  m.mean = sum_in_range<C>(m.mean) / static_cast<double>(n);
   for (int64_t i = 0; i < n; ++i) m.variance += (x[i] - m.mean) * (x[i] - m.mean);
-  m.variance /= static_cast<double>(n);
+  m.variance = sum_in_range<C>(m.variance) / static_cast<double>(n);
   return m;
 }
 
@@ -45,13 +46,13 @@ void channel_moments(const Planes& p, const C* x, C* mean, C* variance) {
       const C* in = x + (n * p.channels + c) * p.positions;
       for (int64_t i = 0; i < p.positions; ++i) sum += in[i];
     }
-    const double center = sum / count;
+    const double center = sum_in_range<C>(sum) / count;
     for (int64_t n = 0; n < p.batch; ++n) {
       const C* in = x + (n * p.channels + c) * p.positions;
       for (int64_t i = 0; i < p.positions; ++i) squares += (in[i] - center) * (in[i] - center);
     }
     mean[c] = static_cast<C>(center);
-    variance[c] = static_cast<C>(squares / count);
+    variance[c] = static_cast<C>(sum_in_range<C>(squares) / count);
   }
 }
 
@@ -185,6 +186,7 @@ void evaluate_lp_norm(EvalContext& ctx) {
         const double value = in[base + k * inner];
         sum += p == 1 ? std::fabs(value) : value * value;
       }
+      sum = sum_in_range<C>(sum);
       const C norm = static_cast<C>(p == 1 ? sum : std::sqrt(sum));
       for (int64_t k = 0; k < n; ++k) {
         out.data()[base + k * inner] = norm == C(0) ? C(0) : in[base + k * inner] / norm;
@@ -246,10 +248,10 @@ void evaluate_mean_variance(EvalContext& ctx) {
     std::fill_n(deviation, statistics, 0.0);
     const double each = statistics == 0 ? 1 : static_cast<double>(x.count()) / static_cast<double>(statistics);
     for_each_statistic(x, strides, [&](int64_t i, int64_t s) { mean[s] += in[i]; });
-    for (int64_t s = 0; s < statistics; ++s) mean[s] /= each;
+    for (int64_t s = 0; s < statistics; ++s) mean[s] = sum_in_range<C>(mean[s]) / each;
     for_each_statistic(x, strides,
                        [&](int64_t i, int64_t s) { deviation[s] += (in[i] - mean[s]) * (in[i] - mean[s]); });
-    for (int64_t s = 0; s < statistics; ++s) deviation[s] = std::sqrt(deviation[s] / each) + 1e-9;
+    for (int64_t s = 0; s < statistics; ++s) deviation[s] = std::sqrt(sum_in_range<C>(deviation[s]) / each) + 1e-9;
     for_each_statistic(x, strides,
                        [&](int64_t i, int64_t s) { out.data()[i] = static_cast<C>((in[i] - mean[s]) / deviation[s]); });
     out.finish();

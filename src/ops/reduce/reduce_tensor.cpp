@@ -1,5 +1,6 @@
 // Runs a reduction over any set of axes: neighbouring axes of one kind are joined first, so the loops left
 // over alternate between kept and reduced ones, and the innermost is a row or a band of columns.
+#include "ops/reduce/float_sum.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reduce_kernels.h"
 
@@ -105,6 +106,7 @@ T finish(ReduceOp op, W total, int64_t count, double shift) {
       return count == 0 ? T(0) : static_cast<T>(static_cast<uint64_t>(total) / static_cast<uint64_t>(count));
     }
   }
+  if constexpr (!std::is_integral_v<T>) value = sum_in_range<C>(value);
   switch (op) {
     case ReduceOp::MEAN:
       return static_cast<T>(static_cast<C>(value / static_cast<double>(count)));
