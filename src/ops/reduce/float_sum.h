@@ -1,5 +1,5 @@
-// Sums are added up in double for their digits, and have the range of the type they stand for: what a float32 sum cannot
-// hold is infinity, as in every kernel and in ONNX, which computes statistics in float32.
+// Sums are added up in double for their digits, and have the range of the type they stand for: what a float32 sum
+// cannot hold is infinity, as in every kernel and in ONNX, which computes statistics in float32.
 #pragma once
 
 #include <cmath>
