@@ -53,8 +53,9 @@ std::span<const T> values_of(const Input& input) {
   return {static_cast<const T*>(input.data), count};
 }
 
-// Computes the outputs from the inputs, which come in the op's order. Their shapes are alike, or broadcast as the op
-// lets them. What it throws ends the registration or check and passes through it.
+// Computes the outputs from the inputs, which come in the op's order; their shapes are alike, or broadcast as the op
+// lets them. A result may have a wider type than the op's, and is rounded. An op of float16 is also asked for float32.
+// What it throws ends the registration or check and passes through it.
 using OpAttributes = std::map<std::string, double>;
 using OpReference =
     std::function<std::vector<OpResult>(const std::vector<Input>& inputs, const OpAttributes& attributes)>;

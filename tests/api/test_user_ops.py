@@ -62,6 +62,65 @@ def test_origins_name_the_users_node():
     assert "max(b, 0)" in engine.metadata["model.op.my.ops::Swish"]
 
 
+def test_engines_name_the_op_in_all_they_tell(tmp_path):
+    deepjit.register_op("my.ops::Swish", check=False, **SWISH)
+    made = model(
+        "g (float[N,8] x, float[8] b) => (float[N,8] y) <int64 one = {1}>"
+        "{ a = Abs (x) [mine] s = my.ops.Swish (a, b) y = CumSum (s, one) }"
+    )
+    engine = deepjit.build(made, threads=1)
+    engine.save(tmp_path / "m.dje")
+    deepjit.forget_op("my.ops::Swish")
+    for one in (engine, deepjit.load(tmp_path / "m.dje")):
+        assert [s["op"] for s in one.steps if s["user_ops"] == ["my.ops::Swish"]][-1] == "deepjit.Region"
+        assert all(s["user_ops"] == [] for s in one.steps if "mine" not in s["origins"])
+        edges = [e for e in one.why() if e["consumer"][1] == "CumSum"]
+        assert [e["producer_user_ops"] for e in edges] == [["my.ops::Swish"]] and not edges[0]["consumer_user_ops"]
+        told = one.inspect().splitlines()
+        assert any("deepjit.Region" in line and line.endswith(" of my.ops::Swish") for line in told)
+        assert any("mine of my.ops::Swish -> " in line for line in told)
+
+
+def test_nodes_with_names_of_any_kind_are_known():
+    deepjit.register_op("my.ops::F", expression="x + 1", inputs="x", check=False)
+    deepjit.register_op("my.ops::G", expression="x * 2", inputs="x", check=False)
+    made = model("g (float[4] x) => (float[4] y) { a = my.ops.F (x) b = my.ops.G (a) c = Exp (b) y = my.ops.F (c) }")
+    names = ["line\nbreak", "back\\slash\\n", "exp", "\\"]
+    for node, name in zip(made.graph.node, names, strict=True):
+        node.name = name
+    steps = deepjit.build(made, threads=1, level=0, tune=False).steps
+    told = {origin: step["user_ops"] for step in steps for origin in step["origins"]}
+    assert told == {names[0]: ["my.ops::F"], names[1]: ["my.ops::G"], names[2]: [], names[3]: ["my.ops::F"]}
+
+
+def test_in_bodies_and_functions():
+    deepjit.register_op("my.ops::F", expression="x * k + 1", inputs="x", attributes={"k": 2}, check=False)
+    made = parser.parse_model(f"""{HEAD[:-2]}, "local" : 1]>
+        g (float[4] x, bool c) => (float[4] y) {{
+            t = If (c) <then_branch = then () => (float[4] a) {{ a = my.ops.F (x) }},
+                        else_branch = else () => (float[4] b) {{ b = local.Twice <k = 3.0> (x) }}>
+            y = my.ops.F (t)
+        }}
+        <domain: "local", opset_import: ["" : 21, "my.ops" : 1]>
+        Twice <k> (x) => (y) {{ t = my.ops.F <k: float = @k> (x) y = my.ops.F <k: float = @k> (t) }}
+    """)
+    x = np.arange(4, dtype=np.float32)
+    engine = deepjit.build(made, threads=1)
+    for condition, inner in ((True, 2 * x + 1), (False, 3 * (3 * x + 1) + 1)):
+        got = engine.run({"x": x, "c": np.array(condition)})["y"]
+        np.testing.assert_allclose(got, 2 * inner + 1)
+
+
+def test_functions_within_the_model_come_first():
+    deepjit.register_op("my.ops::F", expression="x + 1", inputs="x", check=False)
+    made = parser.parse_model(f"""{HEAD}
+        g (float[4] x) => (float[4] y) {{ y = my.ops.F (x) }}
+        <domain: "my.ops", opset_import: ["" : 21]> F (x) => (y) {{ y = Neg (x) }}
+    """)
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(deepjit.build(made, threads=1).run({"x": x})["y"], -x)
+
+
 def test_small_attributes_keep_their_digits_in_the_metadata():
     options = {"expression": "x + e", "inputs": ["x"], "attributes": {"e": 1e-7, "k": 0.5, "n": 2}}
     deepjit.register_op("my.ops::Shift", check=False, **options)
@@ -435,7 +494,8 @@ def test_the_text_of_an_op_is_one_line():
 
 def test_doctor_knows_it():
     made = model("g (float[4] x, float[4] b) => (float[4] y) { y = my.ops.Swish (x, b) }")
-    assert "DJ121" in {finding.rule for finding in deepjit.doctor(made)}
+    found = [finding.message for finding in deepjit.doctor(made) if finding.rule == "DJ121"]
+    assert len(found) == 1 and found[0].startswith('"my.ops::Swish" is a custom operator')
     deepjit.register_op("my.ops::Swish", check=False, **SWISH)
     assert "DJ121" not in {finding.rule for finding in deepjit.doctor(made)}
 

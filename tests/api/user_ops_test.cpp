@@ -84,6 +84,19 @@ TEST_F(UserOpsTest, AnOpIsTestedAgainstItsReferenceAndRuns) {
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(y[i], x[i] / (1 + std::exp(-x[i])) + b[i % 4], 1e-5);
 }
 
+TEST_F(UserOpsTest, ElementwiseTakesOtherTypes) {
+  OpTest test = swish_test();
+  test.dtypes = {DataType::FLOAT16, DataType::FLOAT64};
+  test.tolerance = 1e-2;  // this reference rounds once, steps of float16 round each: a sum of both signs shows it
+  EXPECT_EQ(deepjit::register_op(swish(), test).generated, std::vector{DataType::FLOAT16});  // no sigmoid of float64
+  const OpDefinition pick = definition("my.ops::Pick", "where(m and k > 2, x, -1)", {"x", "m: bool", "k: int64"});
+  test.reference = deepjit::elementwise(
+      [](auto v, const OpAttributes&) { return v[1] != 0 && v[2] > 2 ? static_cast<double>(v[0]) : -1; });
+  test.dtypes.clear();
+  test.tolerance = 0;
+  EXPECT_EQ(deepjit::register_op(pick, test).largest_error, 0);
+}
+
 TEST_F(UserOpsTest, CheckOpTestsAgain) {
   std::atomic<int> calls = 0;
   OpTest test = unchecked();

@@ -79,7 +79,7 @@ void check_custom_ops(Checkup& checkup) {
     }
     const auto all = static_cast<size_t>(graph.proto().node_size());
     const auto before = static_cast<size_t>(graph.position(&node));
-    std::string message = "\"" + node.domain() + "." + node.op_type() + "\" is a custom operator";
+    std::string message = "\"" + node.domain() + "::" + node.op_type() + "\" is a custom operator";
     if (ends > 0 && readers == 0) {
       message += "; the graph ends at it";
     } else if (readers == 0) {
