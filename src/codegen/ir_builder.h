@@ -26,6 +26,8 @@ class IrBuilder {
   Ref binary(Opcode op, Ref a, Ref b);
   Ref select(Ref condition, Ref a, Ref b);
   Ref reduce(Opcode op, Ref x);
+  // The instruction as it is, which another one was made from.
+  Ref add_like(Inst inst) { return add(inst); }
   void store(Ref value, Access access);
 
   DType type(Ref x) const { return kernel.insts[static_cast<size_t>(x)].type; }

@@ -29,6 +29,7 @@ KernelIr RegionBuilder::run() {
   for (int value : region_.outputs) {
     if (value != main) store_beside(value, main);
   }
+  merge_apart();
   finish();
   return std::move(builder_.kernel);
 }
@@ -86,7 +87,8 @@ RegionBuilder::Ref RegionBuilder::eval(int value, const Coords& coords, Ref guar
   const Ref ref = is_view_op(op.view.op) ? eval_view(op, coords, guard) : eval_op(op, coords, guard);
   if (builder_.kernel.insts.size() > kMostInsts)
     throw Refusal{Why::REGION_TOO_LARGE, "the kernel would have too many instructions"};
-  if (!known_[value].empty()) count_again(before);
+  const bool first = known_[value].empty();
+  if (!is_apart(value, guard, ref) && !first) count_again(before);
   known_[value].push_back({coords, guard, ref});
   return ref;
 }

@@ -1,10 +1,11 @@
 // The builder behind region.h: one region, one set of cuts. The box, and values at coordinates (region.cpp), rows
-// (region_row.cpp), views (region_view_eval.cpp, region_gather.cpp, region_resize.cpp), memory and the end
-// (region_memory.cpp).
+// (region_row.cpp), views (region_view_eval.cpp, region_gather.cpp, region_resize.cpp), what parts of a Concat share
+// (region_apart.cpp), memory and the end (region_memory.cpp).
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,21 @@ class RegionBuilder {
   // The coordinate as an INT64 instruction.
   Ref index(const Coord& c);
 
+  // ---- values at places that exclude each other -----------------------------------------------------
+
+  // The evaluations of one value for parts of a Concat.
+  struct Apart {
+    std::vector<Ref> refs;
+    std::vector<Ref> conditions;  // of all but the last: where it holds, none behind counts
+    Ref guard;                    // of the last
+  };
+  // Where part i of a Concat ends no later part has begun.
+  void note_parts(const std::vector<Ref>& before_end, const std::vector<Ref>& from_begin);
+  bool joins(const Apart& group, const std::vector<Ref>& given, Ref& last) const;
+  // Is the value, now evaluated again, wanted only where its other evaluations of some group are not?
+  bool is_apart(int value, Ref guard, Ref ref);
+  void merge_apart();
+
   // ---- memory ---------------------------------------------------------------------------------------
 
   // A dim of an operand for each symbolic size.
@@ -152,6 +168,8 @@ class RegionBuilder {
   std::vector<std::vector<int>> reductions_;  // the axes that each reduction's result varies along
   std::vector<std::vector<int>> stored_;      // the axes that each store varies along
   int again_ = 0;
+  std::set<std::pair<Ref, Ref>> exclude_;  // conditions of which one holds at most
+  std::map<int, std::vector<Apart>> apart_;
 };
 
 }  // namespace deepjit

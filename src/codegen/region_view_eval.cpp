@@ -18,19 +18,21 @@ RegionBuilder::Ref RegionBuilder::eval_view(const RegionOp& op, const Coords& co
 RegionBuilder::Ref RegionBuilder::eval_concat(const RegionOp& op, const Coords& coords, Ref guard) {
   const auto axis = static_cast<size_t>(concat_axis(op.view));
   std::vector<std::pair<Ref, Ref>> parts;  // value, and the condition that the coordinate lies before its end
-  Coord local = coords[axis];
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
+  std::vector<Coord> local = {coords[axis]};
+  std::vector<Ref> before_end;
+  std::vector<Ref> from_begin = {-1};
+  for (size_t i = 0; i + 1 < op.inputs.size(); ++i) {
     const Dim& length = shape(op.inputs[i])[static_cast<int>(axis)];
+    before_end.push_back(less(index(local.back()), size(length)));
+    local.push_back(shifted(local.back(), Dim(0) - length));
+    from_begin.push_back(at_least_zero(index(local.back())));
+  }
+  note_parts(before_end, from_begin);
+  before_end.push_back(-1);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
     Coords own = coords;
-    own[axis] = length == 1 ? Coord{} : local;
-    Ref inside = guard;
-    const Ref at = index(local);
-    const bool last = i + 1 == op.inputs.size();
-    const Ref before_end = last ? -1 : less(at, size(length));
-    if (i > 0) inside = both(inside, at_least_zero(at));
-    if (!last) inside = both(inside, before_end);
-    parts.emplace_back(eval(op.inputs[i], own, inside), before_end);
-    local = shifted(local, Dim(0) - length);
+    own[axis] = shape(op.inputs[i])[static_cast<int>(axis)] == 1 ? Coord{} : local[i];
+    parts.emplace_back(eval(op.inputs[i], own, both(both(guard, from_begin[i]), before_end[i])), before_end[i]);
   }
   Ref result = parts.back().first;
   for (size_t i = parts.size() - 1; i-- > 0;) result = builder_.select(parts[i].second, parts[i].first, result);

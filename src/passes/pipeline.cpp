@@ -16,6 +16,7 @@
 #include "passes/fusion/fuse_patterns.h"
 #include "passes/fusion/one_hot_to_gather.h"
 #include "passes/fusion/pointwise_over_gather.h"
+#include "passes/fusion/split_to_slices.h"
 #include "passes/layout/layout_nhwc.h"
 #include "passes/layout/sink_views.h"
 #include "passes/layout/transposes.h"
@@ -79,6 +80,8 @@ std::vector<Pass> default_pipeline(int level, double fold_work) {
   list.push_back({"fuse_epilogue",
                   "moves pointwise ops into convolutions and products; last, it hides them from others", fuse_epilogue,
                   4});
+  list.push_back({"split_to_slices", "lets kernels read the parts of a Split; once patterns and layouts have seen it",
+                  split_to_slices, 4});
   add_cleanup(list, 4, budget);
   return list;
 }

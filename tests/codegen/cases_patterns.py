@@ -10,9 +10,7 @@ from fusion_case import (
     N_SIZES,
     OPEN_SIZES,
     PART,
-    PARTS,
     SHIFTED,
-    SPLIT,
     Case,
     draw,
 )
@@ -123,7 +121,6 @@ GATES = [
         "g (float[N,8,W] x) => (float[N,4,W] y)"
         "{ a, b = Split <axis = 1, num_outputs = 2> (x) s = Sigmoid (b) y = Mul (a, s) }",
         dims=OPEN_SIZES,
-        faults={"fusion": SPLIT},
     ),
     Case(
         "SwiGLU",
@@ -265,7 +262,6 @@ HEADS_OF_MODELS = [
         | {"two": np.float32(2), "stride": np.float32(8), "anchors": draw(3, 1, 2)},
         OPEN_SIZES[2:],
         hard=False,
-        faults={"fusion": PARTS},
     ),
     Case(
         "box decoding without anchors",

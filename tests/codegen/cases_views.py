@@ -262,6 +262,44 @@ CONCATENATED = [
         ints(z=[0], s=[4], e=[END], last=[-1]),
         ({"N": 0}, *N_SIZES),
     ),
+    *(
+        Case(
+            name,
+            "g (float[N,9] x, float[N,9] z, float[9] b) => (float[N,V] y)"
+            f"{{ h = Mul (x, z) s = Sigmoid (h) t = Tanh (h) {nodes} }}",
+            ints(i0=[0], i2=[2], i4=[4], i5=[5], end=[END], last=[-1], around=[0, 1, 0, 2]),
+            ({"N": 0}, *N_SIZES),
+            ort_hard=False,
+        )
+        for name, nodes in (
+            (
+                "one costly value for three parts",
+                "p = Slice (s, i0, i2, last) q = Slice (s, i2, i4, last) r = Slice (s, i4, end, last) n = Neg (p)"
+                " m = Mul (q, q) y = Concat <axis = 1> (r, n, m)",
+            ),
+            (
+                "parts of parts",
+                "p = Slice (s, i0, i2, last) q = Slice (s, i2, i5, last) c = Concat <axis = 1> (q, p) n = Neg (c)"
+                " y = Concat <axis = 1> (p, n, q)",
+            ),
+            (
+                "parts that change places",
+                "p = Slice (s, i0, i4, last) q = Slice (s, i4, end, last) u = Slice (t, i0, i4, last)"
+                " v = Slice (t, i4, end, last) f = Concat <axis = 1> (p, v) g = Concat <axis = 1> (u, q)"
+                " y = Mul (f, g)",
+            ),
+            (
+                "padded parts",
+                "p = Slice (s, i0, i4, last) a = Pad (p, around) q = Slice (s, i4, end, last)"
+                " y = Concat <axis = 1> (a, q)",
+            ),
+            (
+                "a part and the whole",
+                "a = Add (h, b) p = Slice (a, i2, end, last) q = Slice (a, i0, i2, last)"
+                " c = Concat <axis = 1> (p, q) y = Mul (c, a)",
+            ),
+        )
+    ),
     Case(
         "bytes and booleans",
         "g (uint8[N,4] x, uint8[N,3] z, bool[N,7] m) => (float[N,7] y)"

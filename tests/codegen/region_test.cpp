@@ -192,6 +192,25 @@ TEST(Region, ReductionsOverDifferentAxesAreRefused) {
 }
 
 // An operand that the kernel does not read still has a number: kernels that differ only there are two kernels.
+// What two parts of a Concat want, each at places of its own, is computed once: on what is selected.
+TEST(Region, PartsOfAConcatShareWhatTheyCompute) {
+  RegionText r;
+  const int x = r.input({N, 4});
+  const int z = r.input({N, 4});
+  const auto costly = [&](int value) { return r.op("Tanh", {r.op("Neg", {value}, {N, 4})}, {N, 4}); };
+  Attributes axis;
+  axis.set("axis", int64_t{1});
+  const int shared = costly(x);
+  const auto tanhs = [&](int first, int second) {
+    const RegionKernel built = r.build({r.op("Concat", {first, second}, {N, 8}, axis)});
+    EXPECT_TRUE(built.kernel) << built.refusal.reason;
+    const std::vector<Inst>& insts = built.kernel->insts;
+    return std::count_if(insts.begin(), insts.end(), [](const Inst& inst) { return inst.op == Opcode::TANH; });
+  };
+  EXPECT_EQ(tanhs(shared, r.op("Abs", {shared}, {N, 4})), 1);
+  EXPECT_EQ(tanhs(shared, costly(z)), 2);  // of other values: nothing is shared
+}
+
 TEST(Region, UnreadOperandsTellKernelsApart) {
   auto text = [](bool unread) {
     RegionText r;
