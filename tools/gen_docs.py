@@ -45,7 +45,8 @@ def errors_page(header: str) -> str:
     return page
 
 
-OPTION = re.compile(r'\{"(-[^"]+)", "([^"]*)", "([^"]*)",\s*"((?:[^"\\]|\\.)*)",\s*(true|false)\}')
+STRING = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'  # literals that follow each other are one
+OPTION = re.compile(rf'\{{"(-[^"]+)", "([^"]*)", "([^"]*)",\s*{STRING},\s*(true|false)\}}')
 OPTIONS_HEADER = """\
 # Build options
 
@@ -76,11 +77,10 @@ def options_page(source: str) -> str:
     page = OPTIONS_HEADER
     for flag, argument, default, doc, changes in OPTION.findall(source):
         name = f"{flag} {argument}".strip()
-        page += f"| `{name}` | {default} | {doc} | {'yes' if changes == 'true' else 'no'} |\n"
+        page += f"| `{name}` | {default} | {joined(doc)} | {'yes' if changes == 'true' else 'no'} |\n"
     return page + OPTIONS_FOOTER
 
 
-STRING = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
 RULE = re.compile(
     rf'\{{"(DJ\d+)",\s*"([\w-]+)",\s*Severity::(\w+),\s*{STRING},\s*{STRING},\s*{STRING},\s*(\w+),\s*(true|false)\}}'
 )
