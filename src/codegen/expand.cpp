@@ -20,6 +20,7 @@ const ExpandRule* find_rule(const std::string& op) {
     RuleTable rules;
     add_pointwise_rules(rules);
     add_row_rules(rules);
+    add_quantize_rules(rules);
     return rules;
   }();
   const auto found = table.find(op);

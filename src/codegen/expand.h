@@ -68,5 +68,6 @@ Refusal need_float(const OpView& op);
 using RuleTable = std::map<std::string, ExpandRule>;
 void add_pointwise_rules(RuleTable& table);  // expand_pointwise.cpp
 void add_row_rules(RuleTable& table);        // expand_row.cpp: reductions, softmax, norms
+void add_quantize_rules(RuleTable& table);   // expand_quantize.cpp
 
 }  // namespace deepjit

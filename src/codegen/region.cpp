@@ -121,9 +121,23 @@ Coords RegionBuilder::operand_coords(const RegionOp& op, const ExpandRule& rule,
   return coords;
 }
 
+void RegionBuilder::check_stored_before(const RegionOp& op, int value) const {
+  const auto made = producer_.find(value);
+  if (made == producer_.end()) return;
+  const RegionOp& producer = region_.ops[static_cast<size_t>(made->second)];
+  if (producer.view.op == "QuantizeLinear") {
+    throw Refusal{Why::OP_NOT_GENERATED,
+                  op.view.op + " of a quantized value is not generated in the kernel that makes it",
+                  "nothing needs doing: the value is small in memory"};
+  }
+  if (!is_view_op(producer.view.op)) return;
+  for (int input : producer.inputs) check_stored_before(op, input);
+}
+
 RegionBuilder::Ref RegionBuilder::eval_op(const RegionOp& op, const Coords& coords, Ref guard) {
   const ExpandRule& rule = *find_rule(op.view.op);
   if (rule.reduced != nullptr && guard >= 0) throw Refusal{Why::ROW_CUT, op.view.op + " of a part of its rows"};
+  for (int input : op.inputs) check_stored_before(op, input);
   Expansion e{builder_, op.view, {}};
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const bool is_axes = rule.drops_row && i > 0;

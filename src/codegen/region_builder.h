@@ -72,6 +72,8 @@ class RegionBuilder {
 
   // Where operand i of an op is read: laid over the result from the right, or where the rule says.
   Coords operand_coords(const RegionOp& op, const ExpandRule& rule, size_t i, const Coords& result) const;
+  // What op reads must not be the result of a QuantizeLinear of the region, moved by views or not.
+  void check_stored_before(const RegionOp& op, int value) const;
   Ref eval_op(const RegionOp& op, const Coords& coords, Ref guard);
 
   // The place within the row, all its dims counted as one.

@@ -69,6 +69,11 @@ double pair_error(double got, double want, double scale) {
   return std::abs(got - want) / scale;
 }
 
+bool quantizes(const StepShape& region) {
+  return std::any_of(region.body.begin(), region.body.end(),
+                     [](const StepShape& inner) { return inner.step->op == "QuantizeLinear" || quantizes(inner); });
+}
+
 // The value that `share` of the values do not exceed.
 double quantile(std::vector<double> values, double share) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
@@ -159,6 +164,7 @@ void Workbench::run_reference(const StepShape& shape) {
   // The regions of a combo have kernels, each of which rounds as the copies do.
   const bool rounds = computes_in_16_bits(shape) && !is_combo(*shape.program, *shape.step);
   if (rounds) expected_by_steps_ = results_of(on_host);
+  quantizes_ = quantizes(shape);
 }
 
 namespace {
@@ -174,28 +180,35 @@ double largest_finite(const double* values, size_t count) {
 // The places of 16-bit floats among all, so that neighbours differ by one. Zeros of both signs share a place.
 int place_of(uint16_t bits) { return (bits & 0x8000u) != 0 ? -static_cast<int>(bits & 0x7fffu) : bits; }
 
+bool is_quantized(DType type) {
+  return type == DType::INT8 || type == DType::UINT8 || type == DType::INT16 || type == DType::UINT16;
+}
+
 bool are_neighbours(const Tensor& got, const Tensor& want, size_t i) {
   return std::abs(place_of(got.as<uint16_t>()[i]) - place_of(want.as<uint16_t>()[i])) <= 1;
 }
 
-// Adds the errors of one output, `width` values to a scale of their own and `floor` added to it.
-void add_errors(const Tensor& out, const Tensor& expected, size_t width, double floor, double allowed,
+// Adds the errors of one output, `width` values to a scale of their own and `floor` added to it. `allowed` also says
+// whether one unit is.
+void add_errors(const Tensor& out, const Tensor& expected, size_t width, double floor, Workbench::Errors allowed,
                 Workbench::Errors& all) {
   const std::vector<double> got = out.to_f64();
   const std::vector<double> want = expected.to_f64();
-  const bool sixteen = is_16_bit_float(out.dtype());
+  const auto one_unit = [&](size_t k) {
+    return is_16_bit_float(out.dtype()) ? are_neighbours(out, expected, k) : std::abs(got[k] - want[k]) <= 1;
+  };
   for (size_t first = 0; first < want.size(); first += width) {
     const size_t count = std::min(width, want.size() - first);
     const double scale = largest_finite(want.data() + first, count) + floor;
     for (size_t k = first; k < first + count; ++k) {
       const double error = pair_error(got[k], want[k], scale);
       all.largest = std::max(all.largest, error);
-      if (error <= allowed || (sixteen && std::isfinite(error) && are_neighbours(out, expected, k))) continue;
-      if (!all.pass && error / allowed <= all.wrong / all.allowed) continue;
+      if (error <= allowed.allowed || (allowed.or_one_unit && std::isfinite(error) && one_unit(k))) continue;
+      if (!all.pass && error / allowed.allowed <= all.wrong / all.allowed) continue;
+      allowed.largest = all.largest;
+      all = allowed;
       all.pass = false;
       all.wrong = error;
-      all.allowed = allowed;
-      all.type = out.dtype();
     }
   }
 }
@@ -216,7 +229,11 @@ Workbench::Errors Workbench::errors(Scale scale, const std::function<double(DTyp
     const auto row = out.dims().rank() == 0 ? size_t{1} : static_cast<size_t>(out.dims().back());
     const size_t width = scale == Scale::OUTPUT ? static_cast<size_t>(out.count()) : rows_ && !reduced ? row : 1;
     const double floor = scale == Scale::OUTPUT ? 1e-30 : reduced ? kTerms : kSmall;
-    add_errors(out, expected[i], width, floor, tolerance(out.dtype()), all);
+    Errors allowed;
+    allowed.type = out.dtype();
+    allowed.allowed = tolerance(out.dtype());
+    allowed.or_one_unit = is_16_bit_float(out.dtype()) || (quantizes_ && is_quantized(out.dtype()));
+    add_errors(out, expected[i], width, floor, allowed, all);
   }
   return all;
 }

@@ -34,11 +34,13 @@ class Workbench {
     bool pass = true;
     double wrong = 0;               // the largest that is not allowed
     double allowed = 0;             // there
+    bool or_one_unit = false;       // there too
     DType type = DType::UNDEFINED;  // of that output
   };
   // The last run against the reference; `tolerance` by the type of an output. A 16-bit float may always differ by one
   // unit in its last place, which is more than 1e-3 of most bfloat16 numbers: results that are nearly the same may lie
-  // on two sides of a tie. `by_steps`: against the reference's steps one by one, each of which rounds.
+  // on two sides of a tie. So may what a region quantizes to integers. `by_steps`: against the reference's steps one by
+  // one, each of which rounds.
   Errors errors(Scale scale, const std::function<double(DType)>& tolerance, bool by_steps = false) const;
 
  private:
@@ -54,7 +56,8 @@ class Workbench {
   std::vector<void*> input_addresses_;
   std::vector<void*> output_addresses_;
   std::vector<char> scratch_;
-  bool rows_ = false;  // the step goes over rows
+  bool rows_ = false;       // the step goes over rows
+  bool quantizes_ = false;  // it is a region that does
 };
 
 struct Timing {

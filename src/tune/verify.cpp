@@ -77,7 +77,7 @@ void Verifier::judge(const Workbench& bench, Workbench::Scale scale, bool by_ste
   }
   verdict.error = errors.wrong;
   verdict.fault = fmt::format("relative error {:.2e}{}, allowed is {:.1e}", errors.wrong, where, errors.allowed);
-  if (is_16_bit_float(errors.type)) {
+  if (errors.or_one_unit) {
     verdict.fault += fmt::format(" or one unit in the last place of {}", dtype_name(errors.type));
   }
 }

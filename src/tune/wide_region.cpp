@@ -96,7 +96,10 @@ class WideRegion::Steps {
       out.push_back(wide(inner.outputs[i]));
     }
     append(inner.step->op, inputs, outputs, in, out, constants);
-    steps_.back().attrs = inner.step->attrs;
+    Attributes& attrs = steps_.back().attrs;
+    attrs = inner.step->attrs;
+    const auto asked = static_cast<DType>(attrs.get_int("output_dtype", 0));
+    if (is_16_bit_float(asked)) attrs.set("output_dtype", static_cast<int64_t>(DType::FLOAT32));
   }
 
   // A Cast to 16 bits: from another type it rounds.

@@ -4,6 +4,7 @@ import numpy as np
 from cases_images import IMAGES_AND_RESULTS
 from cases_indices import BY_INDICES
 from cases_patterns import PATTERNS
+from cases_quantized import QUANTIZED
 from cases_rows import ROWS
 from cases_sixteen import SIXTEEN_BITS
 from cases_user_ops import USER_OPS
@@ -223,5 +224,5 @@ VIEWS = [
     ),
 ]
 
-ALL = BROADCAST + SHAPES + ROWS + TYPES + SIXTEEN_BITS + VIEWS + VIEWS_BY_COORDINATES
+ALL = BROADCAST + SHAPES + ROWS + TYPES + SIXTEEN_BITS + QUANTIZED + VIEWS + VIEWS_BY_COORDINATES
 ALL += BY_INDICES + PATTERNS + IMAGES_AND_RESULTS + USER_OPS

@@ -42,6 +42,18 @@ class ArgMin(OpRun):
         return (place if keepdims else np.squeeze(place, axis),)
 
 
+class QuantizeLinear(OpRun):
+    """By one scale. Infinities saturate and NaN becomes 0."""
+
+    op_domain = ""
+
+    def _run(self, x, scale, zero, **_):
+        assert np.size(scale) == 1
+        limits = np.iinfo(zero.dtype)
+        steps = np.clip(np.round(x / np.float32(scale)) + np.float32(zero), limits.min, limits.max)
+        return (np.where(np.isnan(steps), 0, steps).astype(zero.dtype),)
+
+
 def types_of(made: onnx.ModelProto) -> dict[str, int]:
     """The element type of each value."""
     graph = onnx.shape_inference.infer_shapes(made).graph
@@ -65,6 +77,8 @@ def wide_nodes(node: onnx.NodeProto, types: dict[str, int]) -> list[onnx.NodePro
     for attribute in copy.attribute:
         if attribute.type == onnx.AttributeProto.TENSOR:
             attribute.t.CopyFrom(wide_tensor(attribute.t))
+        if attribute.name == "output_dtype" and attribute.i in NARROW:
+            attribute.i = TensorProto.FLOAT
     to = types.get(node.output[0])
     if node.op_type != "Cast" or to not in NARROW:
         return [copy]
@@ -109,7 +123,7 @@ class WideTruth:
     def __init__(self, made: onnx.ModelProto):
         self.made = made
         self.model = widened(made)
-        self.evaluator = ReferenceEvaluator(self.model, new_ops=[Cast, ArgMin])
+        self.evaluator = ReferenceEvaluator(self.model, new_ops=[Cast, ArgMin, QuantizeLinear])
 
     def run(self, feeds: dict) -> dict:
         names = [o.name for o in self.made.graph.output]

@@ -224,6 +224,25 @@ TEST(Verify, DropsAWrong16BitKernel) {
   }
 }
 
+// A region's own edges between integers are a matter of the last digit; what it only moves is not.
+TEST(Verify, WhatARegionQuantizesMayDifferByOne) {
+  const auto off_by = [](int8_t units) {
+    return [units](Tensor& result) {
+      for (int64_t i = 0; i < result.count(); i += 3) {
+        const int moved = result.as<int8_t>()[i] + units;
+        result.as<int8_t>()[i] = static_cast<int8_t>(std::min(moved, 127));
+      }
+    };
+  };
+  const std::string quantizes =
+      "%s = constant float32[1] [0.05]\n %z = constant int8[1] [0]\n %a = Tanh(%x)\n %y = QuantizeLinear(%a, %s, %z)";
+  EXPECT_EQ(tuned(off_by(1), 0, "float32", quantizes).tactic.provider, "wrong");
+  expect_dropped(tuned(off_by(2), 0, "float32", quantizes), "or one unit in the last place of int8");
+  const std::string moves = "%a = Transpose(%x) {perm=[1, 0]}\n %y = Concat(%a, %a) {axis=0}";
+  EXPECT_EQ(tuned([](Tensor&) {}, 0, "int8", moves).tactic.provider, "wrong");
+  expect_dropped(tuned(off_by(1), 0, "int8", moves), "allowed is 1.0e-05");
+}
+
 TEST(Verify, DropsWhatWritesNothing) {
   expect_dropped(tuned([](Tensor& result) { result = Tensor(); }), "relative error");
 }
