@@ -96,6 +96,10 @@ struct KernelIr {
   // axes none is merged with a reduced one. Returns how many parallel axes are left. There is at least one axis
   // afterwards.
   size_t collapse(size_t parallel);
+  // Makes one axis of those from `parallel` on where not all operands walk them as one: those that stay where they are
+  // along the last axis, such as a scale of each channel, are read at a place that is computed. False, and nothing is
+  // changed, when others are among them.
+  bool flatten_row(size_t parallel);
   // Does the instruction vary along the row?
   std::vector<bool> per_element() const;
   // The pass over the row that computes each instruction: one more than the latest reduction it reads.

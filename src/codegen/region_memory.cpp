@@ -146,9 +146,14 @@ void RegionBuilder::finish() {
     if (inst.op != Opcode::INDEX) continue;
     inst.access = static_cast<int32_t>(std::find(order.begin(), order.end(), inst.access) - order.begin());
   }
-  const size_t parallel = kernel.collapse(outer);
+  KernelIr by_parts = kernel;
+  size_t parallel = kernel.collapse(outer);
   if (kernel.reduces && kernel.rank() != parallel + 1) {
-    throw Refusal{Why::ROW_NOT_DENSE, "reduced axes that do not lie together in memory"};
+    if (!by_parts.flatten_row(outer)) {
+      throw Refusal{Why::ROW_NOT_DENSE, "reduced axes that do not lie together in memory"};
+    }
+    kernel = std::move(by_parts);
+    parallel = kernel.collapse(outer);
   }
   kernel.lanes = prefers_lanes(kernel);
 }

@@ -4,7 +4,6 @@ import numpy as np
 from cases_views import ints
 from fusion_case import (
     AXES,
-    DENSE,
     IMAGES,
     LAYOUT,
     N_SIZES,
@@ -317,7 +316,6 @@ NORMS = [
         | {"scale": draw(8, 1, 1), "bias": draw(8, 1, 1, seed=8)},
         OPEN_SIZES[2:],
         hard=False,
-        faults={"fusion": DENSE},
     ),
     Case(
         "group norm and Swish",
@@ -329,7 +327,34 @@ NORMS = [
         | {"scale": draw(8, 1, 1), "bias": draw(8, 1, 1, seed=8)},
         N_SIZES,
         hard=False,
-        faults={"fusion": DENSE},
+    ),
+    Case(
+        "group norm with a scale of channels and of rows",
+        "g (float[N,8,3,W] x) => (float[N,8,3,W] y)"
+        "{ r = Reshape (x, groups) n = InstanceNormalization (r, ones, zeros) s = Shape (x) q = Reshape (n, s)"
+        " m = Mul (q, scale) y = Add (m, rows) }",
+        ints(groups=[0, 2, -1])
+        | {"ones": np.ones(2, np.float32), "zeros": np.zeros(2, np.float32)}
+        | {"scale": draw(8, 1, 1), "rows": draw(3, 1, seed=8)},
+        OPEN_SIZES[2:],
+        hard=False,
+    ),
+    Case(
+        "softmax over groups of channels that have a bias each",
+        "g (float[N,6,5,W] x, float[6,1,1] b) => (float[N,3,V] y)"
+        "{ a = Add (x, b) r = Reshape (a, groups) y = Softmax (r) }",
+        ints(groups=[0, 3, -1]),
+        OPEN_SIZES[2:],
+        hard=False,
+    ),
+    Case(
+        "the largest of groups of channels that have a bias each",
+        "g (float[N,6,5,7] x, float[6,1,1] b) => (int64[N,3] i, float[N,3] m)"
+        "{ a = Add (x, b) r = Reshape (a, groups) i = ArgMax <axis = 2, keepdims = 0> (r)"
+        " m = ReduceMax <keepdims = 0> (r, two) }",
+        ints(groups=[0, 3, 70]) | {"two": AXES["two"]},
+        N_SIZES,
+        ort_hard=False,
     ),
 ]
 
