@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/sha256.h"
 #include "codegen/emit_cuda_body.h"
@@ -12,12 +13,17 @@ namespace deepjit {
 namespace {
 
 constexpr int kVectorBytes = 16;  // the widest load
+constexpr int kMostChunks = 8;    // that a thread holds
+constexpr int kMostThreads = 1024;
+constexpr size_t kHeavy = 100;  // instructions an element
 
 // The kernel around its body: arguments, the loop over the work, where each operand's row starts.
 class FrameEmitter {
  public:
   FrameEmitter(const KernelIr& kernel, const CudaMapping& mapping, CudaText& text)
-      : kernel_(kernel), mapping_(mapping), text_(text), body_(kernel, mapping, out_) {}
+      : kernel_(kernel), mapping_(mapping), text_(text), body_(kernel, mapping, keeping_of(mapping), out_) {
+    if (mapping.chunks > 0 && !always_fits()) general_.emplace(kernel, general_mapping(), Keeping::NOWHERE, out_);
+  }
 
   void run() {
     collect_params();
@@ -31,10 +37,25 @@ class FrameEmitter {
     }
     out_.close();
     text_.source = out_.finish();
-    text_.row_buffers = static_cast<int>(body_.plan().kept().size());
+    if (mapping_.chunks == 0) text_.row_buffers = static_cast<int>(body_.plan().kept().size());
   }
 
  private:
+  static Keeping keeping_of(const CudaMapping& mapping) {
+    if (mapping.threads_per_row == 0) return Keeping::NOWHERE;
+    return mapping.chunks > 0 ? Keeping::IN_REGISTERS : Keeping::IN_MEMORY;
+  }
+
+  bool always_fits() const {
+    const Quantity& columns = kernel_.extents.back();
+    return mapping_.per_thread == 1 && columns.is_const() && columns.factor <= mapping_.resident_columns();
+  }
+
+  // For rows that a resident mapping does not take. Of known length, they are rare: not aligned.
+  CudaMapping general_mapping() const {
+    return {kernel_.extents.back().is_const() ? 1 : mapping_.per_thread, mapping_.threads_per_row};
+  }
+
   std::string quantity(const Quantity& q) {
     if (q.is_const()) return std::to_string(q.factor) + "LL";
     for (size_t i = 0; i < text_.params.size(); ++i) {
@@ -57,6 +78,7 @@ class FrameEmitter {
       row_strides.push_back(quantity(a.strides.back()));
     }
     for (const Quantity& size : kernel_.sizes) sizes.push_back(quantity(size));
+    if (general_) general_->set_quantities(row_strides, sizes);
     body_.set_quantities(std::move(row_strides), std::move(sizes));
   }
 
@@ -117,6 +139,7 @@ class FrameEmitter {
     }
     std::string all;
     for (const std::string& term : terms) all += (all.empty() ? "" : " && ") + term;
+    has_dense_ = any;
     if (any) out_.line("const bool dense = {};", all);
   }
 
@@ -146,7 +169,9 @@ class FrameEmitter {
     } else {
       out_.line("const int lane = threadIdx.x;");
     }
-    body_.declare_shared();
+    body_.declare_parts();
+    if (mapping_.chunks == 0) body_.declare_row_buffers();
+    if (general_) emit_fits();
     const std::string each = rows > 1 ? fmt::format(" * {}", rows) : "";
     out_.open("for (long long first = (long long)blockIdx.x{0}; first < rows; first += (long long)gridDim.x{0})", each);
     if (rows > 1) {
@@ -159,9 +184,24 @@ class FrameEmitter {
       out_.line("const long long end = columns;");
     }
     emit_pointers();
+    if (general_) out_.open("if (fits)");
     body_.emit_row();
+    if (general_) {
+      out_.otherwise();
+      general_->emit_row();
+      out_.close();
+    }
     if (mapping_.threads_per_row > 32) out_.line("__syncthreads();");
     out_.close();
+  }
+
+  // Whether the threads hold a row: aligned, of whole chunks, and not too long.
+  void emit_fits() {
+    const int width = mapping_.per_thread;
+    std::string all = fmt::format("columns <= {}", mapping_.resident_columns());
+    if (width > 1) all += " && " + out_.call("is_multiple", fmt::format("columns, {}", width));
+    if (has_dense_) all += " && dense";
+    out_.line("const bool fits = {};", all);
   }
 
   // The row's place along the outer axes, and each operand's start there.
@@ -194,12 +234,24 @@ class FrameEmitter {
   CudaText& text_;
   CudaWriter out_;
   CudaBody body_;
+  std::optional<CudaBody> general_;
+  bool has_dense_ = false;
 };
 
-int64_t power_of_two_below(int64_t limit, int64_t most) {
-  int64_t power = 1;
-  while (power * 2 <= std::min(limit, most)) power *= 2;
-  return power;
+// One chunk a thread, then ever fewer threads with more chunks. A kernel of much work an element is spread over all
+// threads that there are: its code is long, and its latency is what counts.
+std::vector<CudaMapping> resident_mappings(const KernelIr& kernel, int width, int64_t columns) {
+  const bool heavy = kernel.insts.size() > kHeavy;
+  std::vector<CudaMapping> out;
+  for (int w = heavy ? 1 : width; w <= width; w *= 2) {
+    int threads = 2;
+    while (threads < kMostThreads && int64_t{threads} * w < columns) threads *= 2;
+    for (int tries = heavy ? 1 : 4; tries > 0 && threads >= 2; --tries, threads /= 2) {
+      const int64_t chunks = std::max<int64_t>(1, (columns + int64_t{w} * threads - 1) / (int64_t{w} * threads));
+      if (chunks <= kMostChunks) out.push_back({w, threads, static_cast<int>(chunks)});
+    }
+  }
+  return out;
 }
 
 // The most columns that a thread takes at once: 16 bytes of the smallest type that is walked along the row.
@@ -214,14 +266,17 @@ int widest(const KernelIr& kernel) {
 }  // namespace
 
 std::string CudaMapping::to_string() const {
-  return threads_per_row > 0 ? fmt::format("row{}x{}", threads_per_row, per_thread) : fmt::format("flat{}", per_thread);
+  if (threads_per_row == 0) return fmt::format("flat{}", per_thread);
+  return fmt::format("row{}x{}", threads_per_row, per_thread) + (chunks > 0 ? fmt::format("x{}", chunks) : "");
 }
 
 CudaMapping CudaMapping::parse(const std::string& text) {
   for (int threads : {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
     for (int width : {1, 2, 4, 8}) {
-      const CudaMapping mapping{width, threads};
-      if (mapping.to_string() == text) return mapping;
+      for (int chunks = 0; chunks <= kMostChunks; ++chunks) {
+        const CudaMapping mapping{width, threads, chunks};
+        if (mapping.to_string() == text) return mapping;
+      }
     }
   }
   throw Error(Code::INTERNAL, "codegen: no mapping is called " + text);
@@ -251,13 +306,9 @@ std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns) 
     return {{width, 0}, {1, 0}};
   }
   if (kernel.lanes) return {{1, 1}, {1, 32}};  // rows lie side by side: a thread each, unless there are few
-  const int64_t chunks = columns / width;
-  std::vector<CudaMapping> out;
-  if (chunks > 512) out.push_back({width, 512});
-  if (chunks > 64) out.push_back({width, 128});
-  if (chunks <= 16) out.push_back({width, static_cast<int>(std::max<int64_t>(2, power_of_two_below(chunks, 8)))});
-  out.push_back({width, 32});
-  return out;
+  std::vector<CudaMapping> out = resident_mappings(kernel, width, columns);
+  if (!out.empty()) return out;
+  return {{width, 512}, {width, 128}, {width, 32}};
 }
 
 Refusal why_not_emit_cuda(const KernelIr& kernel) {
@@ -277,6 +328,6 @@ Refusal why_not_emit_cuda(const KernelIr& kernel) {
   return {};
 }
 
-std::string cuda_emitter_version() { return "2"; }
+std::string cuda_emitter_version() { return "3"; }
 
 }  // namespace deepjit

@@ -5,6 +5,9 @@
 // row, or stores something once a row, gives each row to a group of threads of one block. Its reductions go in a fixed
 // order: over the columns of a thread, over the threads of a warp by halves, over the warps one after another.
 //
+// A resident mapping holds a whole row in registers: memory is read once, however many passes there are. The kernel
+// then has the general text too, for rows that are longer or not aligned, and chooses at its start.
+//
 // The same text compiles for the CPU too, under a header that stands for the device (tests/codegen/cuda_emulation.h).
 #pragma once
 
@@ -19,10 +22,13 @@ namespace deepjit {
 struct CudaMapping {
   int per_thread = 1;       // neighbouring columns: 1, 2, 4 or 8
   int threads_per_row = 0;  // 1 to 1024, a power of two; 0: flat. 1 goes with per_thread 1
+  int chunks = 0;           // resident: how many times per_thread columns each thread holds; 0: not resident
 
   int threads() const { return threads_per_row > 128 ? threads_per_row : threads_per_row > 0 ? 128 : 256; }
   int rows_per_block() const { return threads_per_row > 0 ? threads() / threads_per_row : 1; }
-  // "flat4", "row32x4": the names of variants.
+  // The longest row that a resident mapping holds.
+  int resident_columns() const { return chunks * per_thread * threads_per_row; }
+  // "flat4", "row32x4", "row32x4x8": the names of variants.
   std::string to_string() const;
   static CudaMapping parse(const std::string& text);
 };

@@ -6,25 +6,15 @@
 
 namespace deepjit {
 
-namespace {
-
-constexpr int kRecomputeCost = 16;  // above this, a value that a later pass reads is kept in shared memory
-
-}  // namespace
-
-CudaBody::CudaBody(const KernelIr& kernel, const CudaMapping& mapping, CudaWriter& out)
+CudaBody::CudaBody(const KernelIr& kernel, const CudaMapping& mapping, Keeping keeping, CudaWriter& out)
     : kernel_(kernel),
       mapping_(mapping),
       out_(out),
-      plan_(kernel, kRecomputeCost),
+      plan_(kernel, keeping),
       width_(mapping.per_thread),
       known_(kernel.insts.size(), false) {}
 
-bool CudaBody::is_vector_load(int32_t index) const {
-  const Inst& i = inst(index);
-  const bool plain = i.op == Opcode::LOAD && i.args[0] < 0 && i.args[1] < 0;
-  return plain && width_ > 1 && is_dense(i.access);
-}
+bool CudaBody::is_vector_load(int32_t index) const { return in_vectors() && is_plain_load(kernel_, inst(index)); }
 
 bool CudaBody::is_vector(int32_t access_index) const {
   for (size_t i = 0; i < kernel_.insts.size(); ++i) {
@@ -41,15 +31,18 @@ void CudaBody::emit_flat() {
   emit_chunk(0, plan_.needed_in(0, false), false);
 }
 
-void CudaBody::declare_shared() {
-  if (warps_per_row() > 1) {
-    for (int stage = 0; stage < plan_.stages(); ++stage) {
-      for (int32_t r : plan_.reductions_of(stage)) {
-        out_.line("__shared__ {} part{}[{}];", cuda_register_type(inst(r).type), r,
-                  warps_per_row() * mapping_.rows_per_block());
-      }
+// Where the warps of a row leave their parts of its reductions.
+void CudaBody::declare_parts() {
+  if (warps_per_row() <= 1) return;
+  for (int stage = 0; stage < plan_.stages(); ++stage) {
+    for (int32_t r : plan_.reductions_of(stage)) {
+      out_.line("__shared__ {} part{}[{}];", cuda_register_type(inst(r).type), r,
+                warps_per_row() * mapping_.rows_per_block());
     }
   }
+}
+
+void CudaBody::declare_row_buffers() {
   if (plan_.kept().empty()) return;
   const int rows = mapping_.rows_per_block() * static_cast<int>(plan_.kept().size());
   if (width_ > 1) out_.line("const long long padded = (columns + {}) / {} * {};", width_ - 1, width_, width_);
@@ -104,31 +97,39 @@ void CudaBody::emit_row_stores() {
 
 void CudaBody::emit_stage(int stage) {
   const std::vector<int32_t> reductions = plan_.reductions_of(stage);
-  const std::vector<int32_t> with = plan_.needed_in(stage, true);
-  const std::vector<int32_t> without = plan_.needed_in(stage, false);
-  if (with.empty() && reductions.empty() && plan_.stores_of(stage).empty()) return;
+  if (plan_.needed_in(stage, true).empty() && reductions.empty() && plan_.stores_of(stage).empty()) return;
+  start_reductions(reductions);
+  if (is_resident()) {
+    emit_resident_pass(stage);
+  } else {
+    emit_passes(stage);
+  }
+  if (reductions.empty()) return;
+  fold_lanes(reductions);
+  fold_threads(reductions);
+}
+
+void CudaBody::start_reductions(const std::vector<int32_t>& reductions) {
   for (int32_t r : reductions) {
     const std::string start = cuda_text::identity(inst(r).op, inst(r).type);
     std::string list = start;
     for (int k = 1; k < width_; ++k) list += ", " + start;
     const std::string type = cuda_register_type(inst(r).type);
-    if (width_ > 1) out_.line("{} s{}[{}] = {{{}}};", type, r, width_, list);
-    if (width_ == 1) out_.line("{} v{} = {};", type, r, start);
+    if (in_vectors()) out_.line("{} s{}[{}] = {{{}}};", type, r, width_, list);
+    if (!in_vectors()) out_.line("{} v{} = {};", type, r, start);
   }
-  bool touches = false;  // row buffers
-  for (int32_t index : with) touches = touches || plan_.is_kept(index);
-  if (touches) {
-    out_.open("if (keep)");
-    emit_pass(stage, with, true);
-    out_.otherwise();
-    emit_pass(stage, without, false);
-    out_.close();
-  } else {
-    emit_pass(stage, with, false);
-  }
-  if (reductions.empty()) return;
-  fold_lanes(reductions);
-  fold_threads(reductions);
+}
+
+// With row buffers when the launch gave memory for them, else computing again.
+void CudaBody::emit_passes(int stage) {
+  const std::vector<int32_t> with = plan_.needed_in(stage, true);
+  const bool touches = std::any_of(with.begin(), with.end(), [&](int32_t index) { return plan_.is_kept(index); });
+  if (!touches) return emit_pass(stage, with, false);
+  out_.open("if (keep)");
+  emit_pass(stage, with, true);
+  out_.otherwise();
+  emit_pass(stage, plan_.needed_in(stage, false), false);
+  out_.close();
 }
 
 void CudaBody::emit_pass(int stage, const std::vector<int32_t>& order, bool keeping) {
@@ -201,27 +202,32 @@ void CudaBody::emit_loads(const std::vector<int32_t>& order, int stage, bool kee
 void CudaBody::emit_lane(int stage, const std::vector<int32_t>& order, bool keeping) {
   for (int32_t index : order) {
     const bool read_back = keeping && plan_.read_back(index, stage);
-    const std::string from = !read_back   ? expression(index)
-                             : width_ > 1 ? fmt::format("x{}.at[k]", index)
-                                          : kept_element(index);
+    const std::string from = !read_back                       ? expression(index)
+                             : in_vectors() && !is_resident() ? fmt::format("x{}.at[k]", index)
+                                                              : kept_element(index);
     out_.line("const {} v{} = {};", cuda_register_type(inst(index).type), index, from);
     if (!keeping || read_back || !plan_.is_kept(index)) continue;
-    if (width_ > 1) out_.line("y_kept{0}.at[k] = v{0};", index);
-    if (width_ == 1) out_.line("{} = v{};", kept_element(index), index);
+    if (in_vectors() && !is_resident()) {
+      out_.line("y_kept{0}.at[k] = v{0};", index);
+    } else {
+      out_.line("{} = v{};", kept_element(index), index);
+    }
   }
   for (const Store& s : plan_.stores_of(stage)) {
     const std::string stored = cuda_text::to_memory(out_, value(s.value), access(s.access).dtype);
-    if (width_ > 1) out_.line("y{}.at[k] = {};", s.access, stored);
-    if (width_ == 1) out_.line("{} = {};", element(s.access), stored);
+    const bool at_once = !in_vectors() || (is_resident() && !is_vector_store(s));
+    if (at_once) out_.line("{} = {};", element(s.access), stored);
+    if (!at_once) out_.line("y{}.at[k] = {};", s.access, stored);
   }
   const std::vector<int32_t> reductions = plan_.reductions_of(stage);
   if (reductions.empty()) return;
-  if (width_ > 1) out_.open("if (k < left)");
+  const bool ends = in_vectors() && !is_resident();  // a column past the end counts for nothing
+  if (ends) out_.open("if (k < left)");
   for (int32_t r : reductions) {
-    const std::string sum = width_ > 1 ? fmt::format("s{}[k]", r) : fmt::format("v{}", r);
+    const std::string sum = in_vectors() ? fmt::format("s{}[k]", r) : fmt::format("v{}", r);
     out_.line("{} = {};", sum, combined(r, sum, value(inst(r).args[0])));
   }
-  if (width_ > 1) out_.close();
+  if (ends) out_.close();
 }
 
 void CudaBody::keep_values(int stage) {
@@ -260,16 +266,15 @@ void CudaBody::emit_stores(const std::vector<Store>& stores) {
 
 // The lanes of a thread, by halves.
 void CudaBody::fold_lanes(const std::vector<int32_t>& reductions) {
-  if (width_ == 1) return;
+  if (!in_vectors()) return;
   for (int32_t r : reductions) {
-    for (int half = width_ / 2; half > 1; half /= 2) {
+    for (int half = width_ / 2; half > 0; half /= 2) {
       for (int k = 0; k < half; ++k) {
         const std::string into = fmt::format("s{}[{}]", r, k);
         out_.line("{} = {};", into, combined(r, into, fmt::format("s{}[{}]", r, k + half)));
       }
     }
-    out_.line("{} v{} = {};", cuda_register_type(inst(r).type), r,
-              combined(r, fmt::format("s{}[0]", r), fmt::format("s{}[1]", r)));
+    out_.line("{} v{} = s{}[0];", cuda_register_type(inst(r).type), r, r);
   }
 }
 
@@ -292,7 +297,7 @@ void CudaBody::fold_threads(const std::vector<int32_t>& reductions) {
   out_.close();
   out_.line("__syncthreads();");
   for (int32_t r : reductions) out_.line("v{0} = part{0}[{1}0];", r, own_row);
-  out_.line("#pragma unroll 1");
+  out_.line("#pragma unroll");
   out_.open("for (int warp = 1; warp < {}; ++warp)", warps);
   for (int32_t r : reductions) {
     const std::string own = fmt::format("v{}", r);
@@ -313,6 +318,7 @@ std::string CudaBody::combined(int32_t reduction, const std::string& a, const st
 }
 
 std::string CudaBody::kept_element(int32_t index) const {
+  if (is_resident()) return fmt::format("r{}[chunk].at[k]", index);
   if (mapping_.threads_per_row > 1) return fmt::format("kept{}[column]", index);
   return fmt::format("kept{}[column * {}]", index, mapping_.rows_per_block());
 }
@@ -320,12 +326,12 @@ std::string CudaBody::kept_element(int32_t index) const {
 // One element in memory: of the row's start, or of this column; `where` is added to its place.
 std::string CudaBody::element(int32_t access_index, const std::string& where) const {
   const Access& a = access(access_index);
-  std::string place = width_ > 1 ? "column + k" : "column";
+  std::string place = in_vectors() ? "column + k" : "column";
   if (!a.moves_along_row()) {
     place = where;
   } else if (!is_dense(access_index)) {
-    place =
-        fmt::format("{} * {}", width_ > 1 ? "(column + k)" : "column", row_strides_[static_cast<size_t>(access_index)]);
+    place = fmt::format("{} * {}", in_vectors() ? "(column + k)" : "column",
+                        row_strides_[static_cast<size_t>(access_index)]);
   }
   if (a.moves_along_row() && !where.empty()) place += " + " + where;
   return place.empty() ? fmt::format("*a{}", access_index) : fmt::format("a{}[{}]", access_index, place);
@@ -335,8 +341,11 @@ std::string CudaBody::load(int32_t index) {
   const Inst& i = inst(index);
   const DType memory = access(i.access).dtype;
   const bool varies = plan_.per_element(index);
-  if (varies && is_vector_load(index)) return cuda_text::from_memory(out_, fmt::format("x{}.at[k]", index), memory);
-  std::string condition = varies && width_ > 1 ? "k < left" : "";  // a column past the end has no element
+  if (varies && is_vector_load(index)) {
+    return cuda_text::from_memory(out_, fmt::format("x{}{}.at[k]", index, is_resident() ? "[chunk]" : ""), memory);
+  }
+  std::string condition =
+      varies && in_vectors() && !is_resident() ? "k < left" : "";  // a column past the end has no element
   if (i.args[1] >= 0) condition += (condition.empty() ? "" : " && ") + value(i.args[1]);
   const std::string read =
       cuda_text::from_memory(out_, element(i.access, i.args[0] < 0 ? "" : value(i.args[0])), memory);
@@ -350,7 +359,7 @@ std::string CudaBody::expression(int32_t index) {
   if (i.op == Opcode::SIZE) return sizes_[static_cast<size_t>(i.access)];
   if (i.op == Opcode::INDEX) {
     const bool along_row = static_cast<size_t>(i.access) + 1 == kernel_.rank();
-    return !along_row ? fmt::format("i{}", i.access) : width_ > 1 ? "column + k" : "column";
+    return !along_row ? fmt::format("i{}", i.access) : in_vectors() ? "column + k" : "column";
   }
   if (i.op == Opcode::LOAD) return load(index);
   std::vector<std::string> args;

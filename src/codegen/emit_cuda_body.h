@@ -2,6 +2,9 @@
 //
 // The text stands in the loops of emit_cuda.cpp, which give it `row` and its index along the outer axes, and pointers
 // a0, a1 ... to the row's start for each access.
+//
+// A body of a resident mapping (emit_cuda_resident.cpp) is right for aligned rows of whole chunks that its threads can
+// hold; a body of another mapping, for all rows.
 #pragma once
 
 #include <string>
@@ -15,7 +18,7 @@ namespace deepjit {
 
 class CudaBody {
  public:
-  CudaBody(const KernelIr& kernel, const CudaMapping& mapping, CudaWriter& out);
+  CudaBody(const KernelIr& kernel, const CudaMapping& mapping, Keeping keeping, CudaWriter& out);
 
   const RowPlan& plan() const { return plan_; }
   // The text of each access's row stride, and of the kernel's sizes.
@@ -27,7 +30,8 @@ class CudaBody {
   // A flat kernel: the columns from `column`, before `columns`.
   void emit_flat();
   // A kernel of rows: shared memory, before all loops; then one row.
-  void declare_shared();
+  void declare_parts();
+  void declare_row_buffers();
   void emit_row();
 
   // Is the access read or written by whole vectors? Its alignment is then part of `dense`.
@@ -37,12 +41,19 @@ class CudaBody {
   void emit_scalars(int stage);
   void emit_row_stores();
   void emit_stage(int stage);
+  void emit_passes(int stage);
+  void start_reductions(const std::vector<int32_t>& reductions);
   void emit_pass(int stage, const std::vector<int32_t>& order, bool keeping);
   void emit_chunk(int stage, const std::vector<int32_t>& order, bool keeping);
   void emit_loads(const std::vector<int32_t>& order, int stage, bool keeping);
   void emit_lane(int stage, const std::vector<int32_t>& order, bool keeping);
   void emit_stores(const std::vector<Store>& stores);
   void keep_values(int stage);
+  void emit_resident_pass(int stage);
+  void load_resident(const std::vector<int32_t>& loads);
+  void declare_resident(int stage, const std::vector<int32_t>& order);
+  void open_chunks();
+  void close_chunks();
   void fold_lanes(const std::vector<int32_t>& reductions);
   void fold_threads(const std::vector<int32_t>& reductions);
 
@@ -55,7 +66,11 @@ class CudaBody {
   std::string load(int32_t index);
   std::string kept_element(int32_t index) const;
   bool is_vector_load(int32_t index) const;
-  bool is_vector_store(const Store& store) const { return width_ > 1 && is_dense(store.access); }
+  bool is_vector_store(const Store& store) const { return in_vectors() && is_dense(store.access); }
+  // Are the columns of a chunk held in vectors, whose lanes `k` counts? Of a resident one they are, be it of one
+  // column.
+  bool in_vectors() const { return width_ > 1 || is_resident(); }
+  bool is_resident() const { return mapping_.chunks > 0; }
   bool is_dense(int32_t access_index) const { return access(access_index).strides.back() == Quantity{1, {}}; }
   int warps_per_row() const { return mapping_.threads_per_row / 32; }
 

@@ -75,7 +75,7 @@ static __device__ __forceinline__ bool is_multiple(long long bytes, int of) { re
 constexpr const char* kSigmoid32 = R"(
 static __device__ __forceinline__ float sigmoid_f32(float x) {
   const float e = expf(-fabsf(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  return __fdividef(x < 0.0f ? e : 1.0f, 1.0f + e);  // within 2 ulp for a divisor between 1 and 2
 }
 )";
 constexpr const char* kSigmoid64 = R"(
@@ -118,8 +118,15 @@ std::string signed_text(const std::string& name, const Types& t) {
 std::string extreme_text(const std::string& name, const std::string& type, const std::string& t) {
   const char* sign = name == "lower" ? "<" : ">";
   const char* nan = t[0] == 'f' ? "a != a ? a : " : "";
-  return fmt::format("\nstatic __device__ __forceinline__ {0} {1}_{2}({0} a, {0} b) {{ return {3}a {4} b ? a : b; }}\n",
-                     type, name, t, nan, sign);
+  const std::string compare = fmt::format("  return {}a {} b ? a : b;\n", nan, sign);
+  std::string text = compare;
+  if (t == "f32") {
+    text = fmt::format(
+        "#if defined(DEEPJIT_EMULATED) || __CUDA_ARCH__ < 800\n{}#else\n  float y;\n"
+        "  asm(\"{}.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));\n  return y;\n#endif\n",
+        compare, name == "lower" ? "min" : "max");
+  }
+  return fmt::format("\nstatic __device__ __forceinline__ {0} {1}_{2}({0} a, {0} b) {{\n{3}}}\n", type, name, t, text);
 }
 
 // Truncates and saturates; NaN gives 0.

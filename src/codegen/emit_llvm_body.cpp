@@ -14,7 +14,6 @@ using llvm::Value;
 namespace {
 
 constexpr int kSideBySide = 4;  // vectors at work together: their latencies overlap (docs/codegen.md has the figures)
-constexpr int kRecomputeCost = 16;  // above this, a value that a later pass reads is kept in a row buffer
 
 }  // namespace
 
@@ -24,7 +23,7 @@ BodyEmitter::BodyEmitter(const KernelIr& kernel, llvm::IRBuilder<>& builder, Val
       math_(builder, math_target()),
       scratch_(scratch),
       width_(vector_width()),
-      plan_(kernel, kRecomputeCost) {}
+      plan_(kernel, Keeping::IN_MEMORY) {}
 
 llvm::BasicBlock* BodyEmitter::block(const char* name) {
   return llvm::BasicBlock::Create(b_.getContext(), name, b_.GetInsertBlock()->getParent());

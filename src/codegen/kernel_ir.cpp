@@ -19,6 +19,11 @@ std::string_view opcode_name(Opcode op) {
   return kNames[static_cast<size_t>(op)];
 }
 
+bool is_plain_load(const KernelIr& kernel, const Inst& inst) {
+  const bool plain = inst.op == Opcode::LOAD && inst.args[0] < 0 && inst.args[1] < 0;
+  return plain && kernel.accesses[static_cast<size_t>(inst.access)].strides.back() == Quantity{1, {}};
+}
+
 void Access::add_offset(const Quantity& q) {
   if (q.factor == 0) return;
   const auto like =

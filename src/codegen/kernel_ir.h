@@ -65,6 +65,10 @@ struct Access {
   bool moves_along_row() const { return moves(strides.size() - 1); }
 };
 
+struct KernelIr;
+// Does the load read one element after another of the row, whatever the instructions say?
+bool is_plain_load(const KernelIr& kernel, const Inst& inst);
+
 struct Store {
   int32_t value = -1;   // an instruction
   int32_t access = -1;  // strides of zero along the row: stored once a row

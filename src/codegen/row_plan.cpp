@@ -7,16 +7,18 @@ namespace deepjit {
 
 namespace {
 
-// What computing one element costs, in rough instructions.
-int cost_of(Opcode op) {
-  if (is_transcendental(op)) return 20;
-  return op == Opcode::DIV || op == Opcode::SQRT || op == Opcode::RECIPROCAL ? 8 : 1;
-}
+// In rough instructions an element: above this a value is kept rather than computed again.
+constexpr int kCheapBesideMemory = 16;
+constexpr int kCheapBesideRegisters = 3;
 
 }  // namespace
 
-RowPlan::RowPlan(const KernelIr& kernel, int recompute_cost)
-    : kernel_(kernel), per_element_(kernel.per_element()), stage_(kernel.stages()), live_(kernel.insts.size()) {
+RowPlan::RowPlan(const KernelIr& kernel, Keeping keeping)
+    : kernel_(kernel),
+      keeping_(keeping),
+      per_element_(kernel.per_element()),
+      stage_(kernel.stages()),
+      live_(kernel.insts.size()) {
   find_live();
   for (size_t i = 0; i < kernel.insts.size(); ++i) {
     if (live_[i] && !is_reduction(kernel.insts[i].op)) stages_ = std::max(stages_, stage_[i] + 1);
@@ -25,7 +27,34 @@ RowPlan::RowPlan(const KernelIr& kernel, int recompute_cost)
     const bool along = kernel.accesses[static_cast<size_t>(s.access)].moves_along_row();
     if (along) stages_ = std::max(stages_, stage_of(s) + 1);
   }
-  while (find_costly(recompute_cost)) {
+  put_off();
+  while (keeping != Keeping::NOWHERE && find_costly()) {
+  }
+}
+
+// What computing one element costs, in rough instructions.
+int RowPlan::cost_of(const Inst& inst) const {
+  if (is_transcendental(inst.op)) return 20;
+  if (inst.op == Opcode::DIV || inst.op == Opcode::SQRT || inst.op == Opcode::RECIPROCAL) return 8;
+  if (inst.op != Opcode::LOAD || keeping_ != Keeping::IN_REGISTERS) return 1;
+  return is_plain_load(kernel_, inst) ? 0 : 20;
+}
+
+// Moves what is computed for each element to the first pass that needs it.
+void RowPlan::put_off() {
+  std::vector<int> first(kernel_.insts.size(), stages_);
+  for (const Store& s : kernel_.stores) {
+    int& at = first[static_cast<size_t>(s.value)];
+    at = std::min(at, stage_of(s));
+  }
+  for (size_t i = kernel_.insts.size(); i-- > 0;) {
+    if (!live_[i]) continue;
+    const Inst& inst = kernel_.insts[i];
+    if (per_element_[i] && first[i] < stages_) stage_[i] = std::max(stage_[i], first[i]);
+    if (!per_element_[i] && !is_reduction(inst.op)) continue;
+    for (int32_t arg : inst.args) {
+      if (arg >= 0) first[static_cast<size_t>(arg)] = std::min(first[static_cast<size_t>(arg)], stage_[i]);
+    }
   }
 }
 
@@ -43,11 +72,13 @@ void RowPlan::find_live() {
 }
 
 // Keeps one more value; false when there is none.
-bool RowPlan::find_costly(int recompute_cost) {
+bool RowPlan::find_costly() {
+  const bool in_registers = keeping_ == Keeping::IN_REGISTERS;
+  const int cheap = in_registers ? kCheapBesideRegisters : kCheapBesideMemory;
   std::vector<int> cost(kernel_.insts.size(), 0);
   for (size_t i = 0; i < kernel_.insts.size(); ++i) {
     if (!per_element_[i]) continue;
-    cost[i] = cost_of(kernel_.insts[i].op);
+    cost[i] = cost_of(kernel_.insts[i]);
     for (int32_t arg : kernel_.insts[i].args) {
       if (arg >= 0 && per_element(arg) && !is_kept(arg)) cost[i] += cost[static_cast<size_t>(arg)];
     }
@@ -57,8 +88,8 @@ bool RowPlan::find_costly(int recompute_cost) {
     if (!live_[i] || (!per_element_[i] && !is_reduction(inst.op))) continue;
     for (int32_t arg : inst.args) {
       if (arg < 0 || !per_element(arg) || is_kept(arg) || stage_[i] <= stage_of(arg)) continue;
-      if (cost[static_cast<size_t>(arg)] <= recompute_cost) continue;
-      if (kernel_.insts[static_cast<size_t>(arg)].type != DType::FLOAT32) continue;
+      if (cost[static_cast<size_t>(arg)] <= cheap) continue;
+      if (!in_registers && kernel_.insts[static_cast<size_t>(arg)].type != DType::FLOAT32) continue;
       kept_.emplace(arg, static_cast<int>(kept_.size()));
       return true;
     }

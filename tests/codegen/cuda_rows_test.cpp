@@ -79,12 +79,25 @@ TEST(CudaRows, SoftmaxAndNormInEveryMapping) {
   for (DType type : {DType::FLOAT32, DType::FLOAT16}) {
     const KernelIr soft = row_kernel(type, false, softmax);
     const KernelIr norm = row_kernel(type, false, layer_norm);
-    for (const auto& [width, threads] :
-         {std::pair{1, 1}, {1, 2}, {8, 4}, {4, 32}, {1, 32}, {2, 64}, {4, 512}, {8, 1024}, {1, 1024}}) {
-      if (type == DType::FLOAT16 && width < 8) continue;
+    for (const CudaMapping& mapping : {CudaMapping{1, 1},
+                                       {1, 2},
+                                       {8, 4},
+                                       {4, 32},
+                                       {1, 32},
+                                       {2, 64},
+                                       {4, 512},
+                                       {8, 1024},
+                                       {1, 1024},
+                                       {1, 2, 1},
+                                       {8, 4, 2},
+                                       {2, 32, 3},
+                                       {1, 64, 5},
+                                       {8, 128, 1},
+                                       {8, 512, 2}}) {
+      if (type == DType::FLOAT16 && mapping.per_thread < 8) continue;
       for (const Dims& dims : kShapes) {
-        cases.push_back(row_case("softmax", soft, {width, threads}, dims));
-        CudaCase c = row_case("norm", norm, {width, threads}, dims);
+        cases.push_back(row_case("softmax", soft, mapping, dims));
+        CudaCase c = row_case("norm", norm, mapping, dims);
         c.hard = false;
         c.scale = 0.1;
         if (dims[1] > 2) cases.push_back(c);
@@ -139,12 +152,12 @@ TEST(CudaRows, StoresOnceARow) {
   b.store(b.binary(Opcode::MUL, x, s), {2, DType::FLOAT32, {dim(0, 1), kOne}});
   b.store(s, {3, DType::FLOAT32, {kOne, kZero}});
   std::vector<CudaCase> cases;
-  for (int threads : {4, 32, 256}) {
+  for (const CudaMapping& mapping : {CudaMapping{4, 4}, {4, 32}, {4, 256}, {4, 8, 2}, {2, 256, 2}}) {
     for (const Dims& d : kShapes) {
       CudaCase c;
       c.name = "scaled at " + d.to_string();
       c.kernel = b.kernel;
-      c.mapping = {4, threads};
+      c.mapping = mapping;
       c.inputs = {{DType::FLOAT32, d}, {DType::FLOAT32, {d[0]}}};
       c.outputs = {{DType::FLOAT32, d}, {DType::FLOAT32, {d[0]}}};
       cases.push_back(c);
@@ -166,7 +179,7 @@ KernelIr inner_softmax() {
 
 TEST(CudaRows, RowsAcrossMemory) {
   std::vector<CudaCase> cases;
-  for (const CudaMapping& mapping : {CudaMapping{1, 1}, {1, 32}, {4, 128}}) {
+  for (const CudaMapping& mapping : {CudaMapping{1, 1}, {1, 32}, {4, 128}, {4, 32, 3}, {1, 8, 7}}) {
     for (const Dims& d :
          {Dims{1, 1, 1}, Dims{2, 5, 3}, Dims{3, 40, 67}, Dims{1, 300, 130}, Dims{0, 3, 4}, Dims{2, 0, 4}}) {
       CudaCase c;
@@ -228,7 +241,7 @@ TEST(CudaRows, AReductionStoredAlongItsRow) {
   const KernelIr kernel =
       row_kernel(DType::FLOAT32, false, [](IrBuilder& b, Ref x) { return b.reduce(Opcode::MAXIMUM, x); });
   std::vector<CudaCase> cases;
-  for (const CudaMapping& mapping : {CudaMapping{4, 32}, {1, 256}}) {
+  for (const CudaMapping& mapping : {CudaMapping{4, 32}, {1, 256}, {4, 64, 4}, {1, 128, 1}}) {
     for (const Dims& dims : kShapes) cases.push_back(row_case("maximum", kernel, mapping, dims));
   }
   check_cases(cases);
@@ -236,19 +249,26 @@ TEST(CudaRows, AReductionStoredAlongItsRow) {
 
 TEST(CudaRows, MappingsFollowTheColumns) {
   const KernelIr soft = row_kernel(DType::FLOAT32, false, softmax);
+  const KernelIr heavy = row_kernel(DType::FLOAT32, false, [](IrBuilder& b, Ref x) {
+    for (int i = 0; i < 60; ++i) x = b.unary(Opcode::TANH, b.unary(Opcode::NEG, x));
+    return softmax(b, x);
+  });
   auto names = [](const KernelIr& kernel, int64_t columns) {
     std::string text;
     for (const CudaMapping& m : cuda_mappings(kernel, columns)) text += m.to_string() + " ";
     return text;
   };
-  EXPECT_EQ(names(soft, 10), "row4x2 row32x2 ");
-  EXPECT_EQ(names(soft, 256), "row32x4 ");
-  EXPECT_EQ(names(soft, 4096), "row512x4 row128x4 row32x4 ");
-  EXPECT_EQ(names(soft, 4097), "row512x1 row128x1 row32x1 ");
+  EXPECT_EQ(names(soft, 10), "row8x2x1 row4x2x2 row2x2x3 ");
+  EXPECT_EQ(names(soft, 256), "row64x4x1 row32x4x2 row16x4x4 row8x4x8 ");
+  EXPECT_EQ(names(soft, 768), "row256x4x1 row128x4x2 row64x4x3 row32x4x6 ");
+  EXPECT_EQ(names(soft, 4096), "row1024x4x1 row512x4x2 row256x4x4 row128x4x8 ");
+  EXPECT_EQ(names(soft, 4097), "row1024x1x5 ");
+  EXPECT_EQ(names(soft, 40000), "row512x4 row128x4 row32x4 ");
+  EXPECT_EQ(names(heavy, 256), "row256x1x1 row128x2x1 row64x4x1 ");
   EXPECT_EQ(names(inner_softmax(), 4096), "row1x1 row32x1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 64), "flat8 flat1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 63), "flat1 ");
-  for (const char* name : {"flat1", "flat8", "row2x1", "row1024x8"}) {
+  for (const char* name : {"flat1", "flat8", "row2x1", "row1024x8", "row64x4x3"}) {
     EXPECT_EQ(CudaMapping::parse(name).to_string(), name);
   }
 }
@@ -263,9 +283,57 @@ TEST(CudaRows, WhatNobodyStoresIsNotComputed) {
   EXPECT_EQ(text.find("(float)columns"), std::string::npos) << text;
 }
 
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
 TEST(CudaRows, CostlyValuesAreKept) {
   EXPECT_EQ(emit_cuda_text(row_kernel(DType::FLOAT32, false, softmax), {4, 32}).row_buffers, 1);
   EXPECT_EQ(emit_cuda_text(row_kernel(DType::FLOAT32, false, layer_norm), {4, 32}).row_buffers, 0);
+}
+
+TEST(CudaRows, ResidentRowsAreReadOnceAndComputedOnce) {
+  const KernelIr kernel = row_kernel(DType::FLOAT32, false, softmax);
+  const CudaText text = emit_cuda_text(kernel, {4, 32, 2});
+  EXPECT_EQ(text.row_buffers, 0);
+  const size_t general = text.source.find("} else {");
+  ASSERT_NE(general, std::string::npos) << text.source;
+  const std::string fast = text.source.substr(0, general);
+  EXPECT_EQ(count(fast, "*(const float_x4*)(a0"), 1u) << fast;
+  EXPECT_EQ(count(fast, "expf("), 1u) << fast;
+}
+
+// A value of another type that a later pass reads, and an operand that only the last pass needs.
+TEST(CudaRows, ValuesOfEveryTypeStayInRegisters) {
+  IrBuilder b;
+  b.kernel.inputs = 2;
+  b.kernel.extents = {dim(0, 0), dim(0, 1)};
+  const Ref x = b.load({0, DType::FLOAT32, {dim(0, 1), kOne}});
+  const Ref scale = b.unary(Opcode::EXP, b.load({1, DType::FLOAT32, {kZero, kOne}}));
+  const Ref place = b.binary(Opcode::MUL, b.cast(b.unary(Opcode::EXP, x), DType::INT64), b.index(1));
+  const Ref large = b.binary(Opcode::LT, b.constant(1), b.unary(Opcode::EXP, x));
+  const Ref peak = b.reduce(Opcode::MAXIMUM, place);
+  const Ref most = b.cast(peak, DType::FLOAT32);
+  const Ref share = b.binary(Opcode::SUB, b.cast(place, DType::FLOAT32), most);
+  b.store(b.select(large, b.binary(Opcode::MUL, share, scale), b.constant(0)), {2, DType::FLOAT32, {dim(0, 1), kOne}});
+  std::vector<CudaCase> cases;
+  for (const CudaMapping& mapping : {CudaMapping{4, 32, 2}, {1, 64, 4}, {4, 32}}) {
+    for (const Dims& d : kShapes) {
+      CudaCase c;
+      c.name = "types at " + d.to_string();
+      c.kernel = b.kernel;
+      c.mapping = mapping;
+      c.inputs = {{DType::FLOAT32, d}, {DType::FLOAT32, {d[1]}}};
+      c.outputs = {{DType::FLOAT32, d}};
+      c.hard = false;
+      cases.push_back(c);
+    }
+  }
+  check_cases(cases);
+  const std::string text = emit_cuda_text(b.kernel, {4, 32}).source;
+  EXPECT_LT(text.find("long long v" + std::to_string(peak) + " ="), text.find("a1 + column")) << text;
 }
 
 }  // namespace

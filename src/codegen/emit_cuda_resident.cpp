@@ -1,0 +1,67 @@
+// The passes over a row that its threads hold in registers, in arrays of one vector a chunk.
+//
+// Chunk `chunk` of a thread begins at column (chunk * threads + lane) * width; it lies in the row whole or not at all.
+// All loads of a pass stand before its work, so that they are under way together.
+#include <algorithm>
+
+#include "codegen/emit_cuda_body.h"
+
+namespace deepjit {
+
+void CudaBody::emit_resident_pass(int stage) {
+  const std::vector<int32_t> order = plan_.needed_in(stage, true);
+  const std::vector<Store> stores = plan_.stores_of(stage);
+  declare_resident(stage, order);
+  open_chunks();
+  for (const Store& s : stores) {
+    if (is_vector_store(s)) out_.line("{} y{};", out_.vector_type(access(s.access).dtype, width_), s.access);
+  }
+  out_.open_lanes(width_);
+  emit_lane(stage, order, true);
+  out_.close();
+  for (const Store& s : stores) {
+    if (!is_vector_store(s)) continue;
+    const std::string type = CudaWriter::vector_name(access(s.access).dtype, width_);
+    out_.line("*({0}*)(a{1} + column) = y{1};", type, s.access);
+  }
+  close_chunks();
+}
+
+// What the pass is the first to need: elements x0, x1 ..., and the values r0, r1 ... that it keeps.
+void CudaBody::declare_resident(int stage, const std::vector<int32_t>& order) {
+  std::vector<int32_t> loads;
+  for (int32_t index : order) {
+    if (plan_.stage_of(index) < stage) continue;
+    if (is_vector_load(index)) {
+      loads.push_back(index);
+      out_.line("{} x{}[{}];", out_.vector_type(access(inst(index).access).dtype, width_), index, mapping_.chunks);
+    } else if (plan_.is_kept(index)) {
+      out_.line("{} r{}[{}];", out_.vector_type(inst(index).type, width_), index, mapping_.chunks);
+    }
+  }
+  if (!loads.empty()) load_resident(loads);
+}
+
+void CudaBody::load_resident(const std::vector<int32_t>& loads) {
+  open_chunks();
+  for (int32_t index : loads) {
+    const int32_t from = inst(index).access;
+    out_.line("x{0}[chunk] = *(const {1}*)(a{2} + column);", index, CudaWriter::vector_name(access(from).dtype, width_),
+              from);
+  }
+  close_chunks();
+}
+
+void CudaBody::open_chunks() {
+  out_.line("#pragma unroll");
+  out_.open("for (int chunk = 0; chunk < {}; ++chunk)", mapping_.chunks);
+  out_.line("const int column = (chunk * {} + lane) * {};", mapping_.threads_per_row, width_);
+  out_.open("if (column < (int)end)");
+}
+
+void CudaBody::close_chunks() {
+  out_.close();
+  out_.close();
+}
+
+}  // namespace deepjit
