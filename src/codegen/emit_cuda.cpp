@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/sha256.h"
 #include "codegen/emit_cuda_body.h"
@@ -12,23 +13,53 @@ namespace deepjit {
 
 namespace {
 
-constexpr int kVectorBytes = 16;  // the widest load
-constexpr int kMostChunks = 8;    // that a thread holds
-constexpr int kMostThreads = 1024;
-constexpr size_t kHeavy = 100;  // instructions an element
+struct Argument {
+  std::string type, name, meaning;
+};
 
 // The kernel around its body: arguments, the loop over the work, where each operand's row starts.
 class FrameEmitter {
  public:
-  FrameEmitter(const KernelIr& kernel, const CudaMapping& mapping, CudaText& text)
-      : kernel_(kernel), mapping_(mapping), text_(text), body_(kernel, mapping, keeping_of(mapping), out_) {
+  FrameEmitter(const KernelIr& kernel, const CudaMapping& mapping, CudaWriter& out, CudaText& text)
+      : kernel_(kernel), mapping_(mapping), text_(text), out_(out), body_(kernel, mapping, keeping_of(mapping), out) {
     if (mapping.chunks > 0 && !always_fits()) general_.emplace(kernel, general_mapping(), Keeping::NOWHERE, out_);
+    collect_params();
   }
 
-  void run() {
-    collect_params();
+  void emit_kernel() {
     out_.line("extern \"C\" __global__ void __launch_bounds__({}) {}(", mapping_.threads(), text_.name);
     emit_arguments();
+    out_.line("const unsigned int block = blockIdx.x;");
+    out_.line("const unsigned int blocks = gridDim.x;");
+    emit_work();
+  }
+
+  // A function that does the share of one of `blocks` blocks.
+  void emit_part() {
+    out_.line("static __device__ __forceinline__ void {}(", text_.name);
+    out_.line("    unsigned int block, unsigned int blocks,");
+    emit_arguments();
+    emit_work();
+  }
+
+  std::vector<Argument> arguments() const {
+    std::vector<Argument> all;
+    std::map<int32_t, DType> types;
+    for (const Access& a : kernel_.accesses) types[a.operand] = a.dtype;
+    for (int32_t i = 0; i < operands(); ++i) {
+      const std::string type = types.count(i) != 0 ? cuda_memory_type(types.at(i)) : "void";
+      all.push_back({(i < kernel_.inputs ? "const " : "") + type + "*", operand(i), ""});
+    }
+    for (size_t i = 0; i < text_.params.size(); ++i) {
+      all.push_back({"long long", fmt::format("p{}", i), words(text_.params[i])});
+    }
+    all.push_back({"long long", "rows", ""});
+    all.push_back({"long long", "columns", ""});
+    return all;
+  }
+
+ private:
+  void emit_work() {
     emit_dense();
     if (mapping_.threads_per_row > 0) {
       emit_rows();
@@ -36,11 +67,9 @@ class FrameEmitter {
       emit_chunks();
     }
     out_.close();
-    text_.source = out_.finish();
     if (mapping_.chunks == 0) text_.row_buffers = static_cast<int>(body_.plan().kept().size());
   }
 
- private:
   static Keeping keeping_of(const CudaMapping& mapping) {
     if (mapping.threads_per_row == 0) return Keeping::NOWHERE;
     return mapping.chunks > 0 ? Keeping::IN_REGISTERS : Keeping::IN_MEMORY;
@@ -93,16 +122,11 @@ class FrameEmitter {
   }
 
   void emit_arguments() {
-    std::map<int32_t, DType> types;
-    for (const Access& a : kernel_.accesses) types[a.operand] = a.dtype;
-    for (int32_t i = 0; i < operands(); ++i) {
-      const std::string type = types.count(i) != 0 ? cuda_memory_type(types.at(i)) : "void";
-      out_.line("    {}{}* {},", i < kernel_.inputs ? "const " : "", type, operand(i));
+    const std::vector<Argument> all = arguments();
+    for (const Argument& a : all) {
+      if (&a == &all.back()) return out_.open("    {} {})", a.type, a.name);
+      out_.line("    {} {},{}{}", a.type, a.name, a.meaning.empty() ? "" : "  // ", a.meaning);
     }
-    for (size_t i = 0; i < text_.params.size(); ++i) {
-      out_.line("    long long p{},  // {}", i, words(text_.params[i]));
-    }
-    out_.open("    long long rows, long long columns)");
   }
 
   // A quantity in words of the operands: "2 * in0.d1 * out0.d2".
@@ -128,7 +152,7 @@ class FrameEmitter {
       if (!body_.is_vector(static_cast<int32_t>(k))) continue;
       any = true;
       const auto size = static_cast<int>(dtype_size(a.dtype));
-      const int bytes = std::min(kVectorBytes, size * mapping_.per_thread);
+      const int bytes = std::min(kCudaVectorBytes, size * mapping_.per_thread);
       add("(long long)" + operand(a.operand), bytes);
       std::vector<Quantity> steps(a.strides.begin(), a.strides.end() - 1);
       steps.insert(steps.end(), a.offset.begin(), a.offset.end());
@@ -148,8 +172,8 @@ class FrameEmitter {
     const bool one_row = kernel_.rank() == 1;
     if (width > 1) out_.line("const long long chunks = (columns + {}) / {};", width - 1, width);
     if (width == 1) out_.line("const long long chunks = columns;");
-    out_.line("const long long step = (long long)gridDim.x * {};", mapping_.threads());
-    out_.open("for (long long chunk = (long long)blockIdx.x * {} + threadIdx.x; chunk < {}chunks; chunk += step)",
+    out_.line("const long long step = (long long)blocks * {};", mapping_.threads());
+    out_.open("for (long long chunk = (long long)block * {} + threadIdx.x; chunk < {}chunks; chunk += step)",
               mapping_.threads(), one_row ? "" : "rows * ");
     if (!one_row) out_.line("const long long row = {};", out_.call("quotient", "chunk, chunks"));
     const std::string first = one_row ? "chunk" : "(chunk - row * chunks)";
@@ -173,7 +197,7 @@ class FrameEmitter {
     if (mapping_.chunks == 0) body_.declare_row_buffers();
     if (general_) emit_fits();
     const std::string each = rows > 1 ? fmt::format(" * {}", rows) : "";
-    out_.open("for (long long first = (long long)blockIdx.x{0}; first < rows; first += (long long)gridDim.x{0})", each);
+    out_.open("for (long long first = (long long)block{0}; first < rows; first += (long long)blocks{0})", each);
     if (rows > 1) {
       // All threads of the block go through the row, for the sake of its shuffles and barriers.
       out_.line("const bool live = first + slot < rows;");
@@ -232,83 +256,67 @@ class FrameEmitter {
   const KernelIr& kernel_;
   const CudaMapping& mapping_;
   CudaText& text_;
-  CudaWriter out_;
+  CudaWriter& out_;
   CudaBody body_;
   std::optional<CudaBody> general_;
   bool has_dense_ = false;
 };
 
-// One chunk a thread, then ever fewer threads with more chunks. A kernel of much work an element is spread over all
-// threads that there are: its code is long, and its latency is what counts.
-std::vector<CudaMapping> resident_mappings(const KernelIr& kernel, int width, int64_t columns) {
-  const bool heavy = kernel.insts.size() > kHeavy;
-  std::vector<CudaMapping> out;
-  for (int w = heavy ? 1 : width; w <= width; w *= 2) {
-    int threads = 2;
-    while (threads < kMostThreads && int64_t{threads} * w < columns) threads *= 2;
-    for (int tries = heavy ? 1 : 4; tries > 0 && threads >= 2; --tries, threads /= 2) {
-      const int64_t chunks = std::max<int64_t>(1, (columns + int64_t{w} * threads - 1) / (int64_t{w} * threads));
-      if (chunks <= kMostChunks) out.push_back({w, threads, static_cast<int>(chunks)});
-    }
-  }
-  return out;
+CudaText named(const KernelIr& kernel, const CudaMapping& mapping) {
+  check_internal(shares_rows(kernel) == (mapping.threads_per_row > 0), "codegen: a mapping of the other kind");
+  CudaText text;
+  text.name = "region_" + sha256_hex(kernel.to_string() + mapping.to_string()).substr(0, 12);
+  return text;
 }
 
-// The most columns that a thread takes at once: 16 bytes of the smallest type that is walked along the row.
-int widest(const KernelIr& kernel) {
-  int bytes = kVectorBytes;  // none walked densely: one column at a time
-  for (const Access& a : kernel.accesses) {
-    if (a.strides.back() == Quantity{1, {}}) bytes = std::min(bytes, static_cast<int>(dtype_size(a.dtype)));
+// The kernel that gives each part its blocks.
+void emit_split(const CudaCombo& combo, int threads, const std::vector<std::vector<Argument>>& arguments,
+                CudaWriter& out) {
+  out.line("extern \"C\" __global__ void __launch_bounds__({}) {}(", threads, combo.name);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    for (const Argument& a : arguments[i]) out.line("    {} of{}_{},", a.type, i, a.name);
   }
-  return std::min(8, kVectorBytes / bytes);
+  for (size_t i = 0; i + 1 < arguments.size(); ++i) out.line("    long long blocks{},", i);
+  out.open("    long long blocks{})", arguments.size() - 1);
+  out.line("long long block = blockIdx.x;");
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string list = fmt::format("(unsigned int)block, (unsigned int)blocks{}", i);
+    for (const Argument& a : arguments[i]) list += fmt::format(", of{}_{}", i, a.name);
+    out.line("if (block < blocks{}) return {}({});", i, combo.parts[i].name, list);
+    out.line("block -= blocks{};", i);
+  }
+  out.close();
 }
 
 }  // namespace
 
-std::string CudaMapping::to_string() const {
-  if (threads_per_row == 0) return fmt::format("flat{}", per_thread);
-  return fmt::format("row{}x{}", threads_per_row, per_thread) + (chunks > 0 ? fmt::format("x{}", chunks) : "");
-}
-
-CudaMapping CudaMapping::parse(const std::string& text) {
-  for (int threads : {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
-    for (int width : {1, 2, 4, 8}) {
-      for (int chunks = 0; chunks <= kMostChunks; ++chunks) {
-        const CudaMapping mapping{width, threads, chunks};
-        if (mapping.to_string() == text) return mapping;
-      }
-    }
-  }
-  throw Error(Code::INTERNAL, "codegen: no mapping is called " + text);
-}
-
 CudaText emit_cuda_text(const KernelIr& kernel, const CudaMapping& mapping) {
-  check_internal(shares_rows(kernel) == (mapping.threads_per_row > 0), "codegen: a mapping of the other kind");
-  CudaText text;
-  text.name = "region_" + sha256_hex(kernel.to_string() + mapping.to_string()).substr(0, 12);
-  FrameEmitter(kernel, mapping, text).run();
+  CudaText text = named(kernel, mapping);
+  CudaWriter out;
+  FrameEmitter(kernel, mapping, out, text).emit_kernel();
+  text.source = out.finish();
   return text;
 }
 
-bool shares_rows(const KernelIr& kernel) {
-  const bool per_row = std::any_of(kernel.stores.begin(), kernel.stores.end(), [&](const Store& s) {
-    return !kernel.accesses[static_cast<size_t>(s.access)].moves_along_row();
-  });
-  return kernel.reduces || per_row;
-}
-
-std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns) {
-  int width = widest(kernel);
-  // Rows that are not whole vectors are not aligned either, unless there is but one.
-  while (kernel.rank() > 1 && width > 1 && columns % width != 0) width /= 2;
-  if (!shares_rows(kernel)) {
-    if (width == 1) return {{1, 0}};
-    return {{width, 0}, {1, 0}};
+CudaCombo emit_cuda_combo(const std::vector<CudaPart>& parts) {
+  CudaCombo combo;
+  CudaWriter out;
+  std::set<std::string> written;  // equal kernels are one function
+  std::vector<std::vector<Argument>> arguments;
+  std::string names;
+  for (const CudaPart& part : parts) {
+    CudaText& text = combo.parts.emplace_back(named(*part.kernel, part.mapping));
+    CudaWriter again;
+    const bool first = written.insert(text.name).second;
+    FrameEmitter frame(*part.kernel, part.mapping, first ? out : again, text);
+    frame.emit_part();
+    arguments.push_back(frame.arguments());
+    names += text.name;
   }
-  if (kernel.lanes) return {{1, 1}, {1, 32}};  // rows lie side by side: a thread each, unless there are few
-  std::vector<CudaMapping> out = resident_mappings(kernel, width, columns);
-  if (!out.empty()) return out;
-  return {{width, 512}, {width, 128}, {width, 32}};
+  combo.name = "combo_" + sha256_hex(names).substr(0, 12);
+  emit_split(combo, parts[0].mapping.threads(), arguments, out);
+  combo.source = out.finish();
+  return combo;
 }
 
 Refusal why_not_emit_cuda(const KernelIr& kernel) {

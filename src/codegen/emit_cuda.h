@@ -1,9 +1,10 @@
 // Kernel IR to CUDA text: plain, C-like, without headers and templates, for NVRTC (nvrtc.h).
 //
 // kernels/nvrtc/launch_data.h tells the signature of the kernel and how it is launched. A mapping says how its work is
-// laid on threads. Flat kernels give each thread some neighbouring columns at a time; a kernel that reduces over its
-// row, or stores something once a row, gives each row to a group of threads of one block. Its reductions go in a fixed
-// order: over the columns of a thread, over the threads of a warp by halves, over the warps one after another.
+// laid on threads (cuda_mapping.h). Flat kernels give each thread some neighbouring columns at a time; a kernel that
+// reduces over its row, or stores something once a row, gives each row to a group of threads of one block. Its
+// reductions go in a fixed order: over the columns of a thread, over the threads of a warp by halves, over the warps
+// one after another.
 //
 // A resident mapping holds a whole row in registers: memory is read once, however many passes there are. The kernel
 // then has the general text too, for rows that are longer or not aligned, and chooses at its start.
@@ -14,24 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cuda_mapping.h"
 #include "codegen/kernel_ir.h"
 #include "codegen/refusal.h"
 
 namespace deepjit {
-
-struct CudaMapping {
-  int per_thread = 1;       // neighbouring columns: 1, 2, 4 or 8
-  int threads_per_row = 0;  // 1 to 1024, a power of two; 0: flat. 1 goes with per_thread 1
-  int chunks = 0;           // resident: how many times per_thread columns each thread holds; 0: not resident
-
-  int threads() const { return threads_per_row > 128 ? threads_per_row : threads_per_row > 0 ? 128 : 256; }
-  int rows_per_block() const { return threads_per_row > 0 ? threads() / threads_per_row : 1; }
-  // The longest row that a resident mapping holds.
-  int resident_columns() const { return chunks * per_thread * threads_per_row; }
-  // "flat4", "row32x4", "row32x4x8": the names of variants.
-  std::string to_string() const;
-  static CudaMapping parse(const std::string& text);
-};
 
 struct CudaText {
   std::string name;  // of the kernel
@@ -43,10 +31,20 @@ struct CudaText {
 // `kernel` must be one that why_not_emit_cuda() accepts, and the mapping one of its kind.
 CudaText emit_cuda_text(const KernelIr& kernel, const CudaMapping& mapping);
 
-// Must each row be the work of one group of threads?
-bool shares_rows(const KernelIr& kernel);
-// Mappings worth measuring for rows of this many columns, the likeliest first; each is right for all sizes.
-std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns);
+// Several kernels that do not need each other in one launch, each by blocks of its own: the text takes the arguments
+// of each, and behind them how many blocks it gets.
+struct CudaPart {
+  const KernelIr* kernel = nullptr;
+  CudaMapping mapping;
+};
+struct CudaCombo {
+  std::string name;
+  std::string source;
+  std::vector<CudaText> parts;  // without text
+};
+
+// All mappings must have blocks of the same size.
+CudaCombo emit_cuda_combo(const std::vector<CudaPart>& parts);
 
 // Why there is no CUDA text for the kernel; empty when there is.
 Refusal why_not_emit_cuda(const KernelIr& kernel);

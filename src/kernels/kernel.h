@@ -85,6 +85,9 @@ class Offerer {
   virtual Offer offer(const StepShape& shape) const = 0;
   // Fills tactic.packed from shape.constants.
   virtual void pack(const StepShape& shape, Tactic& tactic) const = 0;
+  // Puts the code that pack() will need into shape.kernels, where it has to be generated. Several threads may call it
+  // at once.
+  virtual void compile(const StepShape& /*shape*/, const Tactic& /*tactic*/) const {}
 };
 
 // The lists; each provider is one line in launchers.cpp and one in offerers.cpp.

@@ -14,9 +14,9 @@ namespace {
 // 2 * i + 1, what comes from outside the block -1.
 class Joiner {
  public:
-  Joiner(Program& program, const std::map<int32_t, int64_t>& bytes, const std::string& provider,
+  Joiner(Program& program, const std::map<int32_t, int64_t>& bytes, const JoinRules& rules,
          const std::map<int32_t, std::vector<int32_t>>& readers, size_t block)
-      : program_(program), bytes_(bytes), provider_(provider), readers_(readers), block_(block) {}
+      : program_(program), bytes_(bytes), rules_(rules), readers_(readers), block_(block) {}
 
   void run(std::vector<int32_t>& made) {
     do {
@@ -49,8 +49,8 @@ class Joiner {
   bool is_part(int32_t index) const {
     const Step& s = step(index);
     const auto size = bytes_.find(index);
-    return s.op == kRegionOp && s.tactic.provider == provider_ && size != bytes_.end() &&
-           size->second <= kMostComboBytes;
+    return s.op == kRegionOp && s.tactic.provider == rules_.provider && size != bytes_.end() &&
+           size->second <= rules_.most_bytes;
   }
   bool launches(int32_t index) const {
     return !step(index).blocks.empty() || (bytes_.count(index) != 0 && !is_alias(step(index).op));
@@ -76,15 +76,27 @@ class Joiner {
   }
 
   int place_part(int32_t index, int need) {
-    const int last = static_cast<int>(items_.size()) * 2 - 2;
-    if (!items_.empty() && need <= last && items_.back().parts > 0 && items_.back().parts < kMostComboParts) {
-      items_.back().steps.push_back(index);
-      ++items_.back().parts;
-      return last;
+    if (const int at = item_for(index, need); at >= 0) {
+      Item& item = items_[static_cast<size_t>(at)];
+      item.steps.push_back(index);
+      ++item.parts;
+      return at * 2;
     }
     const int place = append(index);
     items_.back().parts = 1;
     return place;
+  }
+
+  // The launch that the kernel joins, or -1. In order: the last one; else the first behind all that it needs.
+  int item_for(int32_t index, int need) const {
+    const auto end = static_cast<int>(items_.size());
+    const int first = rules_.in_order ? std::max(0, end - 1) : need / 2 + (need < 0 ? 0 : 1);
+    for (int at = first; at < end; ++at) {
+      const Item& item = items_[static_cast<size_t>(at)];
+      if (item.parts == 0 || item.parts >= rules_.most_parts || need > at * 2) continue;
+      if (!rules_.fit || rules_.fit(step(item.steps.front()), step(index))) return at;
+    }
+    return -1;
   }
 
   // What launches nothing goes as far forward as it can.
@@ -147,7 +159,7 @@ class Joiner {
 
   Program& program_;
   const std::map<int32_t, int64_t>& bytes_;
-  const std::string& provider_;
+  const JoinRules& rules_;
   const std::map<int32_t, std::vector<int32_t>>& readers_;
   size_t block_;
   std::vector<int32_t> first_;  // what needs nothing of this block
@@ -171,8 +183,7 @@ std::map<int32_t, std::vector<int32_t>> readers_of(const Program& program, const
 
 }  // namespace
 
-std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int64_t>& bytes,
-                                   const std::string& provider) {
+std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int64_t>& bytes, const JoinRules& rules) {
   std::set<int32_t> of_regions;
   for (const Step& step : program.steps) {
     if (step.op == kRegionOp) of_regions.insert(step.blocks[0]);
@@ -181,7 +192,7 @@ std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int
   std::vector<int32_t> made;
   const size_t blocks = program.blocks.size();
   for (size_t b = 0; b < blocks; ++b) {
-    if (of_regions.count(static_cast<int32_t>(b)) == 0) Joiner(program, bytes, provider, readers, b).run(made);
+    if (of_regions.count(static_cast<int32_t>(b)) == 0) Joiner(program, bytes, rules, readers, b).run(made);
   }
   return made;
 }

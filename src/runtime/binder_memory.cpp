@@ -72,7 +72,7 @@ void Binder::note_uses() {
   for (const BoundStep& bound : binding_->steps) {
     moment_.push_back(moment);
     const bool combo = bound.kind == BoundStep::Kind::KERNEL && is_combo(program_, *bound.step);
-    if (combo) {
+    if (combo && bound.step->tactic.provider == llvm_launcher().name()) {
       moment = note_combo_uses(bound, moment);
       continue;
     }
@@ -87,7 +87,8 @@ void Binder::note_uses() {
   }
 }
 
-// The parts of a combo run one after another: they need no more memory than as steps of their own.
+// The parts of a combo of the CPU run one after another: they need no more memory than as steps of their own. Those of
+// a GPU run at the same time.
 int Binder::note_combo_uses(const BoundStep& bound, int moment) {
   for (int32_t index : program_.blocks[static_cast<size_t>(bound.step->blocks[0])].steps) {
     const Step& inner = program_.steps[static_cast<size_t>(index)];

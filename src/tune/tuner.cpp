@@ -6,11 +6,14 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "base/sha256.h"
 #include "kernels/kernel_cache.h"
 #include "tune/cache.h"
+#include "tune/candidate.h"
+#include "tune/compile_ahead.h"
 #include "tune/verify.h"
 
 namespace deepjit {
@@ -19,18 +22,7 @@ namespace {
 
 bool on_gpu(const TuneOptions& options) { return options.device != "cpu"; }
 
-std::string tactic_name(const Tactic& tactic) {
-  return tactic.variant.empty() ? tactic.provider : tactic.provider + ":" + tactic.variant;
-}
-
 constexpr const char* kReference = "reference";
-
-struct Candidate {
-  Tactic tactic;
-  std::unique_ptr<Kernel> kernel;
-  double error = 0;
-  Timing timing;
-};
 
 class Tuner {
  public:
@@ -50,13 +42,15 @@ class Tuner {
 
   TuneReport run(const std::vector<TuneTask>& tasks) {
     size_t done = 0;
-    for (const TuneTask* task : by_work(tasks)) {
+    const std::vector<const TuneTask*> order = by_work(tasks);
+    compile_ahead(compile_jobs(order), [this] { return out_of_time(); });
+    for (const TuneTask* task : order) {
       if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
       StepShape shape = shape_of(program_, *task, options_);
       shape.kernels = &kernels_;
       const Offers offers = collect_offers(shape);
-      const std::string key = sha256_hex(fingerprint_text(program_, *task, options_)).substr(0, 32);
+      const std::string key = key_of(*task);
       auto it = chosen_.find(key);
       if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
       apply(step, shape, offers.tactics, it->second);
@@ -97,6 +91,44 @@ class Tuner {
     std::vector<const TuneTask*> out;
     for (const auto& [work, task] : order) out.push_back(task);
     return out;
+  }
+
+  // What will be compiled: the offers of each kind of step that is to be measured, or the tactic already known. On a
+  // GPU not those of steps inside regions, which rarely run.
+  std::vector<CompileJob> compile_jobs(const std::vector<const TuneTask*>& order) {
+    std::vector<CompileJob> jobs;
+    std::set<std::string> seen;
+    std::set<int32_t> inside;
+    for (const TuneTask* task : order) {
+      for (const TuneTask& inner : task->body) inside.insert(inner.step);
+    }
+    for (const TuneTask* task : order) {
+      if (on_gpu(options_) && inside.count(task->step) != 0) continue;
+      StepShape shape = shape_of(program_, *task, options_);
+      shape.kernels = &kernels_;
+      const Offers offers = collect_offers(shape);
+      const std::string key = key_of(*task);
+      if (!seen.insert(key).second) continue;
+      const std::optional<Choice> known = known_choice(key, offers.tactics);
+      const bool unseen = on_gpu(options_) && options_.present == nullptr;
+      for (const Tactic& offer : unseen ? forced_first(offers.tactics) : offers.tactics) {
+        if (known && tactic_name(offer) != known->tactic) continue;
+        const bool measured = options_.present != nullptr && !known;
+        std::vector<int> architectures = options_.architectures;
+        if (measured) architectures = {options_.present->info().architecture};
+        if (!on_gpu(options_)) architectures = {0};
+        for (int architecture : architectures) {
+          jobs.push_back({provider_of(offer).offerer, shape, offer});
+          if (architecture != 0) jobs.back().shape.architectures = {architecture};
+        }
+        if (unseen) break;
+      }
+    }
+    return jobs;
+  }
+
+  std::string key_of(const TuneTask& task) const {
+    return sha256_hex(fingerprint_text(program_, task, options_)).substr(0, 32);
   }
 
   void cover(const Step& region) {
@@ -175,15 +207,9 @@ class Tuner {
       if (!offers.empty()) choice.tactic = tactic_name(offers[0]);
       return choice;
     }
-    if (options_.force_tactic.empty()) {
-      if (auto it = locked_.find(key); it != locked_.end() && offered(offers, it->second.tactic)) {
-        ++report_.reused;
-        return it->second;
-      }
-      if (auto cached = cache_.find(key); cached && offered(offers, cached->tactic)) {
-        ++report_.reused;
-        return *cached;
-      }
+    if (const auto known = known_choice(key, offers)) {
+      ++report_.reused;
+      return *known;
     }
     if (on_gpu(options_) && options_.present == nullptr) return choose_unseen(std::move(choice), step, shape, offers);
     if (out_of_time()) {
@@ -203,13 +229,24 @@ class Tuner {
     return choice;
   }
 
-  // Without a GPU, or without time: the forced tactic or the first one that compiles.
-  Choice choose_unseen(Choice choice, const Step& step, const StepShape& shape, std::vector<Tactic> offers) {
-    const auto forced = [&](const Tactic& t) {
+  // Of the lockfile, or of an earlier build on this machine.
+  std::optional<Choice> known_choice(const std::string& key, const std::vector<Tactic>& offers) const {
+    if (!options_.force_tactic.empty()) return std::nullopt;
+    if (auto it = locked_.find(key); it != locked_.end() && offered(offers, it->second.tactic)) return it->second;
+    if (auto cached = cache_.find(key); cached && offered(offers, cached->tactic)) return cached;
+    return std::nullopt;
+  }
+
+  std::vector<Tactic> forced_first(std::vector<Tactic> offers) const {
+    std::stable_partition(offers.begin(), offers.end(), [&](const Tactic& t) {
       return tactic_name(t) == options_.force_tactic || t.provider == options_.force_tactic;
-    };
-    std::stable_partition(offers.begin(), offers.end(), forced);
-    for (Tactic& offer : offers) {
+    });
+    return offers;
+  }
+
+  // Without a GPU, or without time: the forced tactic or the first one that compiles.
+  Choice choose_unseen(Choice choice, const Step& step, const StepShape& shape, const std::vector<Tactic>& offers) {
+    for (Tactic& offer : forced_first(offers)) {
       try {
         provider_of(offer).offerer->pack(shape, offer);
         choice.tactic = tactic_name(offer);
@@ -258,7 +295,7 @@ class Tuner {
     const std::vector<Timing> timings =
         time_kernels(verifier.plain(), kernels, options_.threads > 1, [this] { return out_of_time(); });
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].timing = timings[i];
-    const Candidate& best = pick(candidates);
+    const Candidate& best = pick(candidates, options_.force_tactic);
     for (const Candidate& c : candidates) {
       log(fmt::format("{} {}: {} {:.2f} us +-{:.2f}, error {:.1e}{}", step.name, step.op, tactic_name(c.tactic),
                       c.timing.centre_us, c.timing.spread_us, c.error, &c == &best ? " <- selected" : ""));
@@ -303,28 +340,6 @@ class Tuner {
       if (e.code() == Code::DEVICE_LOST || e.code() == Code::LIBRARY_MISSING) throw;
       return e.message();
     }
-  }
-
-  const Candidate& pick(const std::vector<Candidate>& candidates) const {
-    if (!options_.force_tactic.empty()) {
-      for (const Candidate& c : candidates) {
-        if (tactic_name(c.tactic) == options_.force_tactic || c.tactic.provider == options_.force_tactic) return c;
-      }
-    }
-    const Candidate* best = &candidates[0];
-    for (const Candidate& c : candidates) {
-      if (c.timing.centre_us < best->timing.centre_us) best = &c;
-    }
-    const Candidate* chosen = best;
-    for (const Candidate& c : candidates) {
-      // However noisy the machine, a tactic that looks 5% slower is not taken for its name.
-      const double spread =
-          std::min(std::max(c.timing.spread_us, best->timing.spread_us), 0.02 * best->timing.centre_us);
-      const double noise = 2 * spread + 0.005 * best->timing.centre_us;
-      if (c.timing.centre_us - best->timing.centre_us > noise) continue;
-      if (tactic_name(c.tactic) < tactic_name(chosen->tactic)) chosen = &c;
-    }
-    return *chosen;
   }
 
   void apply(Step& step, const StepShape& shape, const std::vector<Tactic>& offers, const Choice& choice) const {

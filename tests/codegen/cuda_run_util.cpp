@@ -77,19 +77,23 @@ std::string without_nan_bits(const TensorDesc& desc, const void* data) {
   return bytes;
 }
 
+// A kernel, or several in one launch.
 class EmulatedKernel final : public Kernel {
  public:
-  EmulatedKernel(std::string name, Launch launch, nvrtc_gpu::LaunchData data, const StepShape& shape)
-      : name_(std::move(name)), launch_(launch), data_(std::move(data)) {
+  using Part = nvrtc_gpu::ComboData::Part;
+
+  EmulatedKernel(std::string name, Launch launch, const std::vector<Part>& parts, bool combo, const StepShape& shape)
+      : name_(std::move(name)), launch_(launch) {
     for (const TensorDesc& d : shape.inputs) sizes_.push_back(bytes_of(d));
     inputs_ = sizes_.size();
     for (const TensorDesc& d : shape.outputs) sizes_.push_back(bytes_of(d));
     outputs_ = shape.outputs;
-    for (const Quantity& q : data_.params) numbers_.push_back(value_of(q, shape));
-    int64_t rows = 1;
-    for (size_t i = 0; i + 1 < data_.extents.size(); ++i) rows *= value_of(data_.extents[i], shape);
-    numbers_.push_back(rows);
-    numbers_.push_back(value_of(data_.extents.back(), shape));
+    for (const Part& part : parts) {
+      add_part(part, combo ? shape.body.at(static_cast<size_t>(part.place)) : shape, combo);
+    }
+    threads_ = static_cast<int>(parts.front().launch.threads);
+    if (combo) numbers_.insert(numbers_.end(), part_blocks_.begin(), part_blocks_.end());
+    arguments_.insert(arguments_.end(), part_blocks_.size() * (combo ? 1 : 0), -1);
   }
 
   void run(const KernelArgs& args) override {
@@ -105,6 +109,22 @@ class EmulatedKernel final : public Kernel {
     return d.dtype == DType::UNDEFINED ? 0 : static_cast<size_t>(d.bytes());
   }
 
+  void add_part(const Part& part, const StepShape& step, bool combo) {
+    for (size_t i = 0; i < step.inputs.size() + step.outputs.size(); ++i) {
+      arguments_.push_back(combo ? static_cast<int>(part.operands.at(i)) : static_cast<int>(i));
+    }
+    for (const Quantity& q : part.launch.params) numbers_.push_back(value_of(q, step));
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < part.launch.extents.size(); ++i) rows *= value_of(part.launch.extents[i], step);
+    const int64_t columns = value_of(part.launch.extents.back(), step);
+    numbers_.push_back(rows);
+    numbers_.push_back(columns);
+    arguments_.insert(arguments_.end(), part.launch.params.size() + 2, -1);
+    part_blocks_.push_back(std::min(kBlocks, nvrtc_gpu::useful_blocks(part.launch, rows, columns)));
+    blocks_ += part_blocks_.back();
+    shared_ = nvrtc_gpu::shared_bytes(part.launch, columns);
+  }
+
   // The bytes of all outputs.
   std::string run_in(const Way& way, const KernelArgs& args) {
     std::vector<std::unique_ptr<GuardedMemory>> memory;
@@ -115,14 +135,12 @@ class EmulatedKernel final : public Kernel {
       if (i < inputs_ && sizes_[i] > 0) std::memcpy(addresses[i], args.inputs[i], sizes_[i]);
     }
     std::vector<void*> pointers;
-    for (void*& address : addresses) pointers.push_back(&address);
-    for (long long& number : numbers_) pointers.push_back(&number);
-    const int64_t rows = numbers_[numbers_.size() - 2];
-    const int64_t columns = numbers_.back();
-    const int64_t blocks = std::min(kBlocks, nvrtc_gpu::useful_blocks(data_, rows, columns));
-    const int64_t shared = way.with_row_buffers ? nvrtc_gpu::shared_bytes(data_, columns) : 0;
-    const char* fault = launch_(pointers.data(), static_cast<int>(blocks), static_cast<int>(data_.threads), shared,
-                                way.backwards ? 1 : 0);
+    auto number = numbers_.begin();
+    for (int operand : arguments_) {
+      pointers.push_back(operand >= 0 ? static_cast<void*>(&addresses[static_cast<size_t>(operand)]) : &*number++);
+    }
+    const char* fault = launch_(pointers.data(), static_cast<int>(blocks_), threads_,
+                                way.with_row_buffers ? shared_ : 0, way.backwards ? 1 : 0);
     if (*fault != 0) throw Error(Code::INTERNAL, name_ + ": " + fault);
     std::string result;
     for (size_t i = 0; i < sizes_.size(); ++i) {
@@ -136,11 +154,15 @@ class EmulatedKernel final : public Kernel {
 
   std::string name_;
   Launch launch_;
-  nvrtc_gpu::LaunchData data_;
   std::vector<size_t> sizes_;  // of the operands
   std::vector<TensorDesc> outputs_;
   size_t inputs_ = 0;
-  std::vector<long long> numbers_;  // params, rows, columns
+  std::vector<int> arguments_;      // an operand, or -1 for the next number
+  std::vector<long long> numbers_;  // params, rows, columns of each part; blocks of each
+  std::vector<long long> part_blocks_;
+  int threads_ = 0;
+  int64_t blocks_ = 0;
+  int64_t shared_ = 0;
 };
 
 std::string read_file(const std::string& path) {
@@ -184,17 +206,26 @@ std::string CudaOnCpu::add(const KernelIr& kernel, const CudaMapping& mapping) {
   data.row_buffers = text.row_buffers;
   data.extents = kernel.extents;
   data.params = text.params;
-  kernels_[text.name] = {text.source, nvrtc_gpu::read_launch_data(nvrtc_gpu::write_launch_data(data))};
-  return text.name;
+  return add(text.name, {text.source, {{0, {}, nvrtc_gpu::read_launch_data(nvrtc_gpu::write_launch_data(data))}}});
+}
+
+std::string CudaOnCpu::add(const std::string& name, Entry entry) {
+  kernels_[name] = std::move(entry);
+  return name;
 }
 
 std::string CudaOnCpu::add(const Tactic& tactic) {
   const Tensor* source = packed_data(tactic, nvrtc_gpu::kSourceFormat);
   const Tensor* launch = packed_data(tactic, nvrtc_gpu::kLaunchFormat);
-  check_internal(source != nullptr && launch != nullptr, "a tactic without text or launch data");
+  const Tensor* combo = packed_data(tactic, nvrtc_gpu::kComboFormat);
+  check_internal(source != nullptr && (launch != nullptr || combo != nullptr), "a tactic without text or launch data");
+  const std::string text(source->as<char>(), static_cast<size_t>(source->bytes()));
+  if (combo != nullptr) {
+    const nvrtc_gpu::ComboData data = nvrtc_gpu::read_combo_data(*combo);
+    return add(data.name, {text, data.parts, true});
+  }
   const nvrtc_gpu::LaunchData data = nvrtc_gpu::read_launch_data(*launch);
-  kernels_[data.name] = {std::string(source->as<char>(), static_cast<size_t>(source->bytes())), data};
-  return data.name;
+  return add(data.name, {text, {{0, {}, data}}});
 }
 
 std::string CudaOnCpu::all_text(const std::set<std::string>& chosen) const {
@@ -256,7 +287,8 @@ bool CudaOnCpu::check_by_nvrtc(const std::set<std::string>& chosen) const {
 std::unique_ptr<Kernel> CudaOnCpu::make(const std::string& name, const StepShape& shape) const {
   const auto launch = reinterpret_cast<Launch>(dlsym(library_, ("launch_" + name).c_str()));
   check_internal(launch != nullptr, "a kernel that was not compiled: " + name);
-  return std::make_unique<EmulatedKernel>(name, launch, kernels_.at(name).data, shape);
+  const Entry& entry = kernels_.at(name);
+  return std::make_unique<EmulatedKernel>(name, launch, entry.parts, entry.combo, shape);
 }
 
 }  // namespace deepjit

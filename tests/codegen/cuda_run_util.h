@@ -45,8 +45,10 @@ class CudaOnCpu {
  private:
   struct Entry {
     std::string source;
-    nvrtc_gpu::LaunchData data;
+    std::vector<nvrtc_gpu::ComboData::Part> parts;
+    bool combo = false;
   };
+  std::string add(const std::string& name, Entry entry);
   std::string all_text(const std::set<std::string>& chosen) const;
 
   std::map<std::string, Entry> kernels_;

@@ -93,11 +93,11 @@ class Session:
         self.gtest("cases", "Generated.*:Cases.*")
 
     def time_one(self, run: dict) -> tuple[int, str]:
-        """Builds and times one model. Tuned on at most 4M elements: the reference, too, has to compute them."""
+        """Builds and times one model. Tuned on at most 16M elements: the reference, too, has to compute them."""
         tool, model = ROOT / "bin/deepjit", TESTS / "bench" / run["file"]
         ranges, shapes = [], []
         for name, dims in run["shapes"].items():
-            tuned = min(dims[0], max(1, (1 << 22) // math.prod(dims[1:])))
+            tuned = min(dims[0], max(1, (1 << 24) // math.prod(dims[1:])))
             low, opt, high = ("x".join(map(str, [first, *dims[1:]])) for first in (1, tuned, dims[0]))
             ranges += ["--range", f"{name}={low}:{opt}:{high}"]
             shapes += ["--shapes", f"{name}={high}"]

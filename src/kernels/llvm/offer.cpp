@@ -120,6 +120,11 @@ class LlvmOfferer final : public Offerer {
     return out;
   }
 
+  void compile(const StepShape& shape, const Tactic& tactic) const override {
+    Tactic packed = tactic;
+    pack(shape, packed);
+  }
+
   void pack(const StepShape& shape, Tactic& tactic) const override {
     const std::vector<ComboPart> parts = parts_of_combo(*shape.program, *shape.step);
     if (!parts.empty()) return pack_combo(shape, parts, tactic);

@@ -57,20 +57,42 @@ std::shared_ptr<device::Module> module_of(device::Device& device, const Tensor& 
   return made;
 }
 
+// One kernel at concrete shapes: its arguments behind the operands, and how many blocks find work.
+struct Work {
+  std::vector<uint64_t> numbers;  // params, rows, columns
+  int64_t useful = 0;             // blocks
+  int64_t shared_bytes = 0;       // that its row buffers take
+};
+
+Work work_of(const StepShape& shape, const LaunchData& data) {
+  Work work;
+  for (const Quantity& q : data.params) work.numbers.push_back(static_cast<uint64_t>(value_of(q, shape)));
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows = checked_mul(rows, value_of(data.extents[i], shape));
+  const int64_t columns = value_of(data.extents.back(), shape);
+  if (rows < 0 || columns < 0) throw Error(Code::ENGINE_RANGE, "a generated kernel has a negative size");
+  work.numbers.push_back(static_cast<uint64_t>(rows));
+  work.numbers.push_back(static_cast<uint64_t>(columns));
+  work.useful = useful_blocks(data, rows, columns);
+  if (data.row_buffers > 0 && work.useful > 0) work.shared_bytes = shared_bytes(data, columns);
+  return work;
+}
+
+// As many blocks as find work, at most as many as the device holds at once: a block takes more work when done.
+int64_t blocks_of(const Work& work, int resident, const device::Info& info) {
+  if (resident == 0) throw Error(Code::ENGINE_INCOMPATIBLE, "a block of a generated kernel does not fit the device");
+  return std::min<int64_t>(work.useful, int64_t{resident} * info.processors);
+}
+
 class GpuKernel final : public Kernel {
  public:
   GpuKernel(const StepShape& shape, std::shared_ptr<device::Module> module, const LaunchData& data)
       : module_(std::move(module)), function_(&module_->function(data.name)), inputs_(shape.inputs.size()) {
-    arguments_.resize(inputs_ + shape.outputs.size());
-    for (const Quantity& q : data.params) arguments_.push_back(static_cast<uint64_t>(value_of(q, shape)));
-    int64_t rows = 1;
-    for (size_t i = 0; i + 1 < data.extents.size(); ++i) rows = checked_mul(rows, value_of(data.extents[i], shape));
-    const int64_t columns = value_of(data.extents.back(), shape);
-    if (rows < 0 || columns < 0) throw Error(Code::ENGINE_RANGE, "a generated kernel has a negative size");
-    arguments_.push_back(static_cast<uint64_t>(rows));
-    arguments_.push_back(static_cast<uint64_t>(columns));
     outputs_ = shape.outputs.size();
-    lay_out(shape.device->info(), data, rows, columns);
+    const Work work = work_of(shape, data);
+    arguments_.resize(inputs_ + outputs_);
+    arguments_.insert(arguments_.end(), work.numbers.begin(), work.numbers.end());
+    lay_out(shape.device->info(), data, work);
   }
 
   void run(const KernelArgs& args) override {
@@ -81,23 +103,19 @@ class GpuKernel final : public Kernel {
   }
 
  private:
-  // As many blocks as find work, at most as many as the device holds at once: a block takes more work when done.
-  void lay_out(const device::Info& info, const LaunchData& data, int64_t rows, int64_t columns) {
+  void lay_out(const device::Info& info, const LaunchData& data, const Work& work) {
     launch_.threads = static_cast<uint32_t>(data.threads);
     launch_.shared_bytes = 0;
-    const int64_t useful = useful_blocks(data, rows, columns);
-    const int64_t wanted = data.row_buffers > 0 && useful > 0 ? shared_bytes(data, columns) : 0;
     int resident = 0;
-    if (wanted > 0 && static_cast<uint64_t>(wanted) <= info.shared_bytes_per_block) {
-      launch_.shared_bytes = static_cast<size_t>(wanted);
+    if (work.shared_bytes > 0 && static_cast<uint64_t>(work.shared_bytes) <= info.shared_bytes_per_block) {
+      launch_.shared_bytes = static_cast<size_t>(work.shared_bytes);
       resident = function_->blocks_per_processor(launch_.threads, launch_.shared_bytes);
     }
     if (resident == 0) {  // nothing to keep, or no room for it: the kernel then computes it again
       launch_.shared_bytes = 0;
       resident = function_->blocks_per_processor(launch_.threads, 0);
     }
-    if (resident == 0) throw Error(Code::ENGINE_INCOMPATIBLE, "a block of a generated kernel does not fit the device");
-    launch_.blocks = static_cast<uint32_t>(std::min<int64_t>(useful, int64_t{resident} * info.processors));
+    launch_.blocks = static_cast<uint32_t>(blocks_of(work, resident, info));
   }
 
   std::shared_ptr<device::Module> module_;
@@ -108,6 +126,55 @@ class GpuKernel final : public Kernel {
   device::Launch launch_;
 };
 
+// Several kernels side by side in one launch.
+class ComboKernel final : public Kernel {
+ public:
+  ComboKernel(const StepShape& shape, std::shared_ptr<device::Module> module, const ComboData& data)
+      : module_(std::move(module)), function_(&module_->function(data.name)), inputs_(shape.inputs.size()) {
+    launch_.threads = static_cast<uint32_t>(data.parts.front().launch.threads);
+    const int resident = function_->blocks_per_processor(launch_.threads, 0);
+    std::vector<uint64_t> blocks;
+    uint64_t all = 0;
+    for (const ComboData::Part& part : data.parts) {
+      if (static_cast<size_t>(part.place) >= shape.body.size()) damaged();
+      const StepShape& step = shape.body[static_cast<size_t>(part.place)];
+      if (part.operands.size() != step.inputs.size() + step.outputs.size()) damaged();
+      for (int64_t operand : part.operands) {
+        if (static_cast<size_t>(operand) >= inputs_ + shape.outputs.size()) damaged();
+        sources_.emplace_back(arguments_.size(), static_cast<size_t>(operand));
+        arguments_.push_back(0);
+      }
+      const Work work = work_of(step, part.launch);
+      arguments_.insert(arguments_.end(), work.numbers.begin(), work.numbers.end());
+      blocks.push_back(static_cast<uint64_t>(blocks_of(work, resident, shape.device->info())));
+      all += blocks.back();
+    }
+    arguments_.insert(arguments_.end(), blocks.begin(), blocks.end());
+    launch_.blocks = static_cast<uint32_t>(all);
+  }
+
+  void run(const KernelArgs& args) override {
+    if (launch_.blocks == 0) return;
+    for (const auto& [argument, operand] : sources_) {
+      void* const address = operand < inputs_ ? args.inputs[operand] : args.outputs[operand - inputs_];
+      arguments_[argument] = reinterpret_cast<uint64_t>(address);
+    }
+    args.stream->launch(*function_, launch_, arguments_);
+  }
+
+ private:
+  [[noreturn]] static void damaged() {
+    throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged");
+  }
+
+  std::shared_ptr<device::Module> module_;
+  const device::Function* function_;
+  size_t inputs_;
+  std::vector<std::pair<size_t, size_t>> sources_;  // argument, and which operand of the combo it is
+  std::vector<uint64_t> arguments_;
+  device::Launch launch_;
+};
+
 class NvrtcLauncher final : public Launcher {
  public:
   std::string name() const override { return "nvrtc"; }
@@ -115,7 +182,6 @@ class NvrtcLauncher final : public Launcher {
   std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
     if (shape.device == nullptr) return nullptr;
     const int architecture = shape.device->info().architecture;
-    const Tensor* launch = packed_data(tactic, kLaunchFormat);
     const Cubin cubin = pick(tactic, architecture);
     if (cubin.code == nullptr) {
       throw Error(Code::ENGINE_INCOMPATIBLE,
@@ -123,8 +189,14 @@ class NvrtcLauncher final : public Launcher {
                       " is sm_" + std::to_string(architecture),
                   "build it again with --target sm_" + std::to_string(architecture));
     }
-    if (launch == nullptr) throw Error(Code::ENGINE_RANGE, "a generated kernel has no launch data");
-    return std::make_unique<GpuKernel>(shape, module_of(*shape.device, *cubin.code), read_launch_data(*launch));
+    auto module = module_of(*shape.device, *cubin.code);
+    if (const Tensor* launch = packed_data(tactic, kLaunchFormat)) {
+      return std::make_unique<GpuKernel>(shape, std::move(module), read_launch_data(*launch));
+    }
+    if (const Tensor* launch = packed_data(tactic, kComboFormat)) {
+      return std::make_unique<ComboKernel>(shape, std::move(module), read_combo_data(*launch));
+    }
+    throw Error(Code::ENGINE_RANGE, "a generated kernel has no launch data");
   }
 
   Tensor unpack(const PackedOperand&, const TensorDesc&) const override {

@@ -7,6 +7,8 @@ namespace deepjit::nvrtc_gpu {
 namespace {
 
 constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMostParts = 4096;
+constexpr int64_t kMostOperands = 1 << 20;
 
 int64_t chunks_of_row(const LaunchData& data, int64_t columns) {
   return columns / data.per_thread + (columns % data.per_thread != 0 ? 1 : 0);
@@ -18,19 +20,15 @@ bool is_identifier(const std::string& name) {
   return plain && !name.empty() && (name[0] < '0' || name[0] > '9');
 }
 
-}  // namespace
-
-Tensor write_launch_data(const LaunchData& data) {
-  std::vector<int64_t> words = {data.by_rows,        data.threads,         data.per_thread,
-                                data.rows_per_block, data.threads_per_row, data.row_buffers};
+void write(std::vector<int64_t>& words, const LaunchData& data) {
+  words.insert(words.end(), {data.by_rows, data.threads, data.per_thread, data.rows_per_block, data.threads_per_row,
+                             data.row_buffers});
   write_text(words, data.name);
   write_quantities(words, data.extents);
   write_quantities(words, data.params);
-  return Tensor::vector_i64(words);
 }
 
-LaunchData read_launch_data(const Tensor& tensor) {
-  LaunchWords words(tensor);
+LaunchData read(LaunchWords& words) {
   LaunchData data;
   data.by_rows = words.next(0, 1) != 0;
   data.threads = words.next(1, kMostThreads);
@@ -46,6 +44,51 @@ LaunchData read_launch_data(const Tensor& tensor) {
   }
   if (!is_identifier(data.name)) throw Error(Code::ENGINE_RANGE, "a generated kernel without a name");
   if (data.extents.empty()) throw Error(Code::ENGINE_RANGE, "a generated kernel without axes");
+  return data;
+}
+
+}  // namespace
+
+Tensor write_launch_data(const LaunchData& data) {
+  std::vector<int64_t> words;
+  write(words, data);
+  return Tensor::vector_i64(words);
+}
+
+Tensor write_combo_data(const ComboData& data) {
+  std::vector<int64_t> words;
+  write_text(words, data.name);
+  words.push_back(static_cast<int64_t>(data.parts.size()));
+  for (const ComboData::Part& part : data.parts) {
+    words.insert(words.end(), {part.place, static_cast<int64_t>(part.operands.size())});
+    words.insert(words.end(), part.operands.begin(), part.operands.end());
+    write(words, part.launch);
+  }
+  return Tensor::vector_i64(words);
+}
+
+LaunchData read_launch_data(const Tensor& tensor) {
+  LaunchWords words(tensor);
+  return read(words);
+}
+
+ComboData read_combo_data(const Tensor& tensor) {
+  LaunchWords words(tensor);
+  ComboData data;
+  data.name = words.text();
+  if (!is_identifier(data.name)) throw Error(Code::ENGINE_RANGE, "a generated kernel without a name");
+  const int64_t count = words.next(1, kMostParts);
+  for (int64_t i = 0; i < count; ++i) {
+    ComboData::Part part;
+    part.place = words.next(0, INT64_MAX);
+    const int64_t operands = words.next(0, kMostOperands);
+    for (int64_t k = 0; k < operands; ++k) part.operands.push_back(words.next(0, kMostOperands));
+    part.launch = read(words);
+    if (part.launch.row_buffers > 0 || (i > 0 && part.launch.threads != data.parts[0].launch.threads)) {
+      throw Error(Code::ENGINE_RANGE, "generated kernels that cannot share a launch");
+    }
+    data.parts.push_back(std::move(part));
+  }
   return data;
 }
 

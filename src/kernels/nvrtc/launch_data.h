@@ -23,6 +23,7 @@ namespace deepjit::nvrtc_gpu {
 constexpr const char* kCubinFormat = "cubin sm_";
 constexpr const char* kSourceFormat = "CUDA text";
 constexpr const char* kLaunchFormat = "cuda launch data 1";
+constexpr const char* kComboFormat = "cuda combo launch data 1";
 
 struct LaunchData {
   std::string name;
@@ -36,9 +37,23 @@ struct LaunchData {
   std::vector<Quantity> params;
 };
 
+// Of a combo, which takes the arguments of all of its kernels one after another, each's operands, params, rows and
+// columns, and behind them how many blocks each gets.
+struct ComboData {
+  struct Part {
+    int64_t place = 0;              // of its step in the combo's block
+    std::vector<int64_t> operands;  // which of the combo's they are
+    LaunchData launch;              // all have blocks of the same size
+  };
+  std::string name;
+  std::vector<Part> parts;
+};
+
 Tensor write_launch_data(const LaunchData& data);
+Tensor write_combo_data(const ComboData& data);
 // Throws Error(ENGINE_RANGE) for words that make no sense.
 LaunchData read_launch_data(const Tensor& words);
+ComboData read_combo_data(const Tensor& words);
 
 // Dynamic shared memory of a block that keeps rows of `columns` columns; 0 for kernels that keep nothing.
 int64_t shared_bytes(const LaunchData& data, int64_t columns);

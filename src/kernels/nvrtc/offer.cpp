@@ -18,6 +18,8 @@ namespace nvrtc_gpu {
 
 namespace {
 
+constexpr size_t kMostArguments = 480;  // of 8 bytes: a launch takes 4 KiB of them on every driver
+
 RegionKernel kernel_of(const StepShape& shape) {
   const std::vector<int32_t>& outputs = shape.step->outputs;
   if (outputs.empty() || std::count(outputs.begin(), outputs.end(), -1) != 0) {
@@ -45,6 +47,8 @@ class NvrtcOfferer final : public Offerer {
   std::string version() const override { return cuda_emitter_version() + ",nvrtc " + nvrtc::version(); }
 
   Offer offer(const StepShape& shape) const override {
+    const std::vector<ComboPart> parts = parts_of_combo(*shape.program, *shape.step);
+    if (!parts.empty()) return offer_combo(parts);
     Offer out;
     const RegionKernel built = kernel_of(shape);
     out.reason = built.refusal.reason;
@@ -60,28 +64,82 @@ class NvrtcOfferer final : public Offerer {
     return out;
   }
 
+  void compile(const StepShape& shape, const Tactic& tactic) const override {
+    Tactic packed = tactic;
+    pack(shape, packed);
+  }
+
   void pack(const StepShape& shape, Tactic& tactic) const override {
+    const std::vector<ComboPart> parts = parts_of_combo(*shape.program, *shape.step);
+    if (!parts.empty()) return pack_combo(shape, parts, tactic);
     const RegionKernel built = kernel_of(shape);
     check_internal(built.kernel.has_value(), "codegen: an offered step is no kernel");
     const CudaMapping mapping = CudaMapping::parse(tactic.variant);
     const CudaText text = emit_cuda_text(*built.kernel, mapping);
+    pack_code(shape, text.name, text.source, tactic);
+    tactic.packed.push_back({-1, kLaunchFormat, write_launch_data(launch_data(*built.kernel, mapping, text))});
+  }
+
+ private:
+  Offer offer_combo(const std::vector<ComboPart>& parts) const {
+    Offer out;
+    size_t words = 0;
+    for (const ComboPart& part : parts) {
+      const Tensor* launch = packed_data(part.step->tactic, kLaunchFormat);
+      if (part.step->tactic.provider != name() || launch == nullptr) {
+        out.reason = "\"" + part.step->name + "\" runs step by step";
+        return out;
+      }
+      words += part.operands.size() + read_launch_data(*launch).params.size() + 3;
+    }
+    if (words > kMostArguments) {
+      out.reason =
+          "its kernels take " + std::to_string(words) + " arguments, a launch " + std::to_string(kMostArguments);
+      return out;
+    }
+    Tactic tactic;
+    tactic.provider = name();
+    tactic.variant = "combo";
+    out.tactics.push_back(std::move(tactic));
+    return out;
+  }
+
+  void pack_combo(const StepShape& shape, const std::vector<ComboPart>& parts, Tactic& tactic) const {
+    std::vector<RegionKernel> kernels;
+    kernels.reserve(parts.size());
+    std::vector<CudaPart> texts;
+    ComboData data;
+    for (const ComboPart& part : parts) {
+      kernels.push_back(build_kernel(region_of_step(*shape.program, *part.step)));
+      check_internal(kernels.back().kernel.has_value(), "codegen: a part of a combo is no kernel");
+      texts.push_back({&*kernels.back().kernel, CudaMapping::parse(part.step->tactic.variant)});
+    }
+    const CudaCombo combo = emit_cuda_combo(texts);
+    data.name = combo.name;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      data.parts.push_back({static_cast<int64_t>(parts[i].place), parts[i].operands,
+                            launch_data(*texts[i].kernel, texts[i].mapping, combo.parts[i])});
+    }
+    pack_code(shape, combo.name, combo.source, tactic);
+    tactic.packed.push_back({-1, kComboFormat, write_combo_data(data)});
+  }
+
+  void pack_code(const StepShape& shape, const std::string& kernel, const std::string& source, Tactic& tactic) const {
     for (int architecture : shape.architectures) {
       KernelCache::Request request;
-      request.source = text.source;
+      request.source = source;
       request.source_kind = "cu";
-      request.key = "nvrtc\n" + version() + "\nsm_" + std::to_string(architecture) + "\n" + text.source;
+      request.key = "nvrtc\n" + version() + "\nsm_" + std::to_string(architecture) + "\n" + source;
       request.compile = [&] {
-        const nvrtc::Cubin cubin = nvrtc::compile(text.source, text.name + ".cu", architecture);
+        const nvrtc::Cubin cubin = nvrtc::compile(source, kernel + ".cu", architecture);
         return std::string(cubin.bytes.begin(), cubin.bytes.end());
       };
       const std::string cubin = KernelCache::get_or_make(shape.kernels, request);
       tactic.packed.push_back({-1, kCubinFormat + std::to_string(architecture), bytes_of(cubin.data(), cubin.size())});
     }
-    tactic.packed.push_back({-1, kSourceFormat, bytes_of(text.source.data(), text.source.size())});
-    tactic.packed.push_back({-1, kLaunchFormat, write_launch_data(launch_data(*built.kernel, mapping, text))});
+    tactic.packed.push_back({-1, kSourceFormat, bytes_of(source.data(), source.size())});
   }
 
- private:
   static LaunchData launch_data(const KernelIr& kernel, const CudaMapping& mapping, const CudaText& text) {
     LaunchData data;
     data.name = text.name;

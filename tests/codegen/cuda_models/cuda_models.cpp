@@ -18,6 +18,7 @@
 #include "../cuda_run_util.h"
 #include "codegen/expand.h"
 #include "compiler/build.h"
+#include "compiler/combos.h"
 #include "compiler/shapes.h"
 #include "import/user_ops/registry.h"
 #include "tune/measure.h"
@@ -71,6 +72,46 @@ void set_shapes(Program& program, const Json& dims) {
   }
 }
 
+void add_work(Case& c, const Program& program, const TuneTask& task, CudaOnCpu& kernels) {
+  Work& work = c.work.emplace_back();
+  work.program = &program;
+  work.task = task;
+  work.shape = shape_of(program, work.task, TuneOptions{});
+  for (Tactic& tactic : nvrtc_offerer().offer(work.shape).tactics) {
+    nvrtc_offerer().pack(work.shape, tactic);
+    work.kernels.push_back(kernels.add(tactic));
+  }
+  if (work.kernels.empty()) c.work.pop_back();
+}
+
+// The same with kernels that share launches: each kernel is the first that is offered for its region.
+void collect_combos(Case& c, const Program& program, const Json& dims, CudaOnCpu& kernels) {
+  Program& own = c.programs.emplace_back(program);
+  set_shapes(own, dims);
+  bool guessed = false;
+  const Probe probed = probe(own, Which::OPT, 1, &guessed);
+  TuneOptions options;
+  options.device = "cuda";
+  for (const TuneTask& task : probed.tasks) {
+    Step& step = own.steps[static_cast<size_t>(task.step)];
+    if (step.op != kRegionOp) continue;
+    const StepShape shape = shape_of(own, task, TuneOptions{});
+    std::vector<Tactic> offered = nvrtc_offerer().offer(shape).tactics;
+    if (offered.empty()) continue;
+    nvrtc_offerer().pack(shape, offered.front());
+    step.tactic = std::move(offered.front());
+  }
+  const std::vector<int32_t> made = join_combos(own, probed, options);
+  if (made.empty()) {
+    c.programs.pop_back();
+    return;
+  }
+  for (const TuneTask& task : probe(own, Which::OPT, 1, &guessed).tasks) {
+    if (std::count(made.begin(), made.end(), task.step) != 0) add_work(c, own, task, kernels);
+  }
+  c.result["combos"] = c.result["combos"].get<size_t>() + made.size();
+}
+
 void collect(Case& c, const std::string& folder, CudaOnCpu& kernels) {
   const Program program = program_of(c.row, folder);
   for (const Json& dims : c.row.at("dims")) {
@@ -84,17 +125,9 @@ void collect(Case& c, const std::string& folder, CudaOnCpu& kernels) {
       for (const TuneTask& step : task.body) inner.insert(step.step);
     }
     for (const TuneTask& task : probed.tasks) {
-      if (inner.count(task.step) != 0) continue;
-      Work& work = c.work.emplace_back();
-      work.program = &own;
-      work.task = task;
-      work.shape = shape_of(own, work.task, TuneOptions{});
-      for (Tactic& tactic : nvrtc_offerer().offer(work.shape).tactics) {
-        nvrtc_offerer().pack(work.shape, tactic);
-        work.kernels.push_back(kernels.add(tactic));
-      }
-      if (work.kernels.empty()) c.work.pop_back();
+      if (inner.count(task.step) == 0) add_work(c, own, task, kernels);
     }
+    collect_combos(c, program, dims, kernels);
   }
 }
 
@@ -132,8 +165,8 @@ int run(const std::string& folder) {
   for (const Json& row : table.at("cases")) {
     Case& c = cases.emplace_back();
     c.row = row;
-    c.result = {
-        {"name", row.at("name")}, {"kernels", 0}, {"error", 0.0}, {"special_error", 0.0}, {"faults", Json::array()}};
+    c.result = {{"name", row.at("name")}, {"kernels", 0},         {"combos", 0},
+                {"error", 0.0},           {"special_error", 0.0}, {"faults", Json::array()}};
     try {
       collect(c, folder, kernels);
     } catch (const Error& e) {
@@ -141,10 +174,11 @@ int run(const std::string& folder) {
     }
   }
   kernels.compile();
-  std::set<std::string> likeliest;  // the first kernel offered for each step, at the first shapes: for NVRTC
+  std::set<std::string> likeliest;  // for NVRTC: combos, and the first kernel offered for each step at the first shapes
   for (Case& c : cases) {
     for (const Work& work : c.work) {
-      if (work.program == &c.programs.front()) likeliest.insert(work.kernels.front());
+      const bool combo = work.kernels.front().rfind("combo", 0) == 0;
+      if (combo || work.program == &c.programs.front()) likeliest.insert(work.kernels.front());
     }
     std::set<std::string> names;
     for (const Work& work : c.work) {
