@@ -12,19 +12,23 @@ namespace {
 
 constexpr int kMostChunks = 8;  // that a thread holds
 constexpr int kMostThreads = 1024;
-constexpr size_t kHeavy = 100;  // instructions an element
+constexpr size_t kHeavy = 100;     // instructions an element
+constexpr int64_t kMostHeld = 96;  // elements of operands that the registers of a thread hold
 
 // One chunk a thread, then ever fewer threads with more chunks. A kernel of much work an element is spread over all
 // threads that there are: its code is long, and its latency is what counts.
 std::vector<CudaMapping> resident_mappings(const KernelIr& kernel, int width, int64_t columns) {
   const bool heavy = kernel.insts.size() > kHeavy;
+  const int64_t operands =
+      std::count_if(kernel.insts.begin(), kernel.insts.end(), [&](const Inst& i) { return is_plain_load(kernel, i); });
   std::vector<CudaMapping> out;
   for (int w = heavy ? 1 : width; w <= width; w *= 2) {
     int threads = 2;
     while (threads < kMostThreads && int64_t{threads} * w < columns) threads *= 2;
     for (int tries = heavy ? 1 : 4; tries > 0 && threads >= 2; --tries, threads /= 2) {
       const int64_t chunks = std::max<int64_t>(1, (columns + int64_t{w} * threads - 1) / (int64_t{w} * threads));
-      if (chunks <= kMostChunks) out.push_back({w, threads, static_cast<int>(chunks)});
+      const bool held = chunks == 1 || chunks * w * operands <= kMostHeld;
+      if (chunks <= kMostChunks && held) out.push_back({w, threads, static_cast<int>(chunks)});
     }
   }
   return out;

@@ -54,12 +54,13 @@ class FrameEmitter {
       all.push_back({"long long", fmt::format("p{}", i), words(text_.params[i])});
     }
     all.push_back({"long long", "rows", ""});
-    all.push_back({"long long", "columns", ""});
+    all.push_back({"long long", has_known_columns() ? "all_columns" : "columns", ""});
     return all;
   }
 
  private:
   void emit_work() {
+    if (has_known_columns()) out_.line("const long long columns = {};  // in every launch", columns().factor);
     emit_dense();
     if (mapping_.threads_per_row > 0) {
       emit_rows();
@@ -75,14 +76,16 @@ class FrameEmitter {
     return mapping.chunks > 0 ? Keeping::IN_REGISTERS : Keeping::IN_MEMORY;
   }
 
+  const Quantity& columns() const { return kernel_.extents.back(); }
+  bool has_known_columns() const { return columns().is_const(); }
+
   bool always_fits() const {
-    const Quantity& columns = kernel_.extents.back();
-    return mapping_.per_thread == 1 && columns.is_const() && columns.factor <= mapping_.resident_columns();
+    return mapping_.per_thread == 1 && has_known_columns() && columns().factor <= mapping_.resident_columns();
   }
 
   // For rows that a resident mapping does not take. Of known length, they are rare: not aligned.
   CudaMapping general_mapping() const {
-    return {kernel_.extents.back().is_const() ? 1 : mapping_.per_thread, mapping_.threads_per_row};
+    return {has_known_columns() ? 1 : mapping_.per_thread, mapping_.threads_per_row};
   }
 
   std::string quantity(const Quantity& q) {
@@ -170,6 +173,7 @@ class FrameEmitter {
   void emit_chunks() {
     const int width = mapping_.per_thread;
     const bool one_row = kernel_.rank() == 1;
+    emit_fixed_pointers();
     if (width > 1) out_.line("const long long chunks = (columns + {}) / {};", width - 1, width);
     if (width == 1) out_.line("const long long chunks = columns;");
     out_.line("const long long step = (long long)blocks * {};", mapping_.threads());
@@ -196,6 +200,8 @@ class FrameEmitter {
     body_.declare_parts();
     if (mapping_.chunks == 0) body_.declare_row_buffers();
     if (general_) emit_fits();
+    emit_fixed_pointers();
+    if (mapping_.chunks > 0) body_.emit_held_columns(general_ ? "fits" : "true");
     const std::string each = rows > 1 ? fmt::format(" * {}", rows) : "";
     out_.open("for (long long first = (long long)block{0}; first < rows; first += (long long)blocks{0})", each);
     if (rows > 1) {
@@ -240,17 +246,28 @@ class FrameEmitter {
     }
     if (outer > 0) out_.line("const long long i0 = {};", rest);
     for (size_t k = 0; k < kernel_.accesses.size(); ++k) {
-      const Access& a = kernel_.accesses[k];
-      std::string start = operand(a.operand);
-      for (const Quantity& part : a.offset) start += " + " + quantity(part);
-      for (size_t i = 0; i < outer; ++i) {
-        if (!a.moves(i)) continue;
-        const std::string stride = quantity(a.strides[i]);
-        start += stride == "1LL" ? fmt::format(" + i{}", i) : fmt::format(" + i{} * {}", i, stride);
-      }
-      const bool input = a.operand < kernel_.inputs;
-      out_.line("{}{}* const a{} = {};", input ? "const " : "", cuda_memory_type(a.dtype), k, start);
+      if (kernel_.accesses[k].moves_between_rows()) emit_pointer(k);
     }
+  }
+
+  // Where each operand that is the same for all rows begins.
+  void emit_fixed_pointers() {
+    for (size_t k = 0; k < kernel_.accesses.size(); ++k) {
+      if (!kernel_.accesses[k].moves_between_rows()) emit_pointer(k);
+    }
+  }
+
+  void emit_pointer(size_t k) {
+    const Access& a = kernel_.accesses[k];
+    std::string start = operand(a.operand);
+    for (const Quantity& part : a.offset) start += " + " + quantity(part);
+    for (size_t i = 0; i + 1 < kernel_.rank(); ++i) {
+      if (!a.moves(i)) continue;
+      const std::string stride = quantity(a.strides[i]);
+      start += stride == "1LL" ? fmt::format(" + i{}", i) : fmt::format(" + i{} * {}", i, stride);
+    }
+    const bool input = a.operand < kernel_.inputs;
+    out_.line("{}{}* const a{} = {};", input ? "const " : "", cuda_memory_type(a.dtype), k, start);
   }
 
   const KernelIr& kernel_;

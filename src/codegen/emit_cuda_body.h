@@ -33,6 +33,8 @@ class CudaBody {
   void declare_parts();
   void declare_row_buffers();
   void emit_row();
+  // Of a resident mapping, before the loop over rows: the elements that are the same for all of them.
+  void emit_held_columns(const std::string& condition);
 
   // Is the access read or written by whole vectors? Its alignment is then part of `dense`.
   bool is_vector(int32_t access_index) const;
@@ -50,9 +52,11 @@ class CudaBody {
   void emit_stores(const std::vector<Store>& stores);
   void keep_values(int stage);
   void emit_resident_pass(int stage);
-  void load_resident(const std::vector<int32_t>& loads);
+  void load_resident(const std::vector<int32_t>& loads, const char* end);
   void declare_resident(int stage, const std::vector<int32_t>& order);
-  void open_chunks();
+  bool is_held(int32_t index) const;
+  void declare_elements(int32_t index);
+  void open_chunks(const char* end);
   void close_chunks();
   void fold_lanes(const std::vector<int32_t>& reductions);
   void fold_threads(const std::vector<int32_t>& reductions);

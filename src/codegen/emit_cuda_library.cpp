@@ -73,9 +73,19 @@ static __device__ __forceinline__ bool is_multiple(long long bytes, int of) { re
 
 // e^-|x| / (1 + e^-|x|), and 1 instead of the upper e for positive x: no overflow, and small results keep their digits.
 constexpr const char* kSigmoid32 = R"(
+#ifdef DEEPJIT_EMULATED
+static float near_reciprocal(float x) { return 1.0f / x; }
+#else
+static __device__ __forceinline__ float near_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));  // within 1 ulp
+  return y;
+}
+#endif
+
 static __device__ __forceinline__ float sigmoid_f32(float x) {
   const float e = expf(-fabsf(x));
-  return __fdividef(x < 0.0f ? e : 1.0f, 1.0f + e);  // within 2 ulp for a divisor between 1 and 2
+  return (x < 0.0f ? e : 1.0f) * near_reciprocal(1.0f + e);
 }
 )";
 constexpr const char* kSigmoid64 = R"(

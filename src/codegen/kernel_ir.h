@@ -63,6 +63,12 @@ struct Access {
   bool operator==(const Access&) const = default;
   bool moves(size_t axis) const { return !(strides[axis] == Quantity{0, {}}); }
   bool moves_along_row() const { return moves(strides.size() - 1); }
+  bool moves_between_rows() const {
+    for (size_t axis = 0; axis + 1 < strides.size(); ++axis) {
+      if (moves(axis)) return true;
+    }
+    return false;
+  }
 };
 
 struct KernelIr;

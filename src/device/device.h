@@ -59,9 +59,9 @@ class Module {
   virtual const Function& function(const std::string& name) = 0;
 };
 
-// Between begin_capture() and end_capture() nothing runs: copies, fills and launches become the nodes of a graph, and
-// other calls are not allowed. Host memory that a copy names must stay until the stream is past it, and as long as a
-// graph that holds the copy.
+// Between begin_capture() and end_capture() nothing runs: copies, fills, launches and records of events become the
+// nodes of a graph, and other calls are not allowed. Host memory that a copy names must stay until the stream is past
+// it, and as long as a graph that holds the copy; an event too.
 class Stream {
  public:
   virtual ~Stream() = default;

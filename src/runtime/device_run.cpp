@@ -139,18 +139,23 @@ void DeviceRun::launch_steps(const ProgramInfo& info, Binding& binding, DeviceBi
   binding.device = &use_;
   void* scratch = at(own.base, binding.arena_bytes);
   if (observer != nullptr || own.runs == 0) {
+    if (measure_) stream_->record(*start_);
     execute(info, binding, scratch, observer);
+    if (measure_) stream_->record(*end_);
     return;
   }
-  if (own.graph == nullptr) {
+  if (own.graph == nullptr || own.graph_tells_time != measure_) {
     stream_->begin_capture();
     try {
+      if (measure_) stream_->record(*start_);
       execute(info, binding, scratch, nullptr);
+      if (measure_) stream_->record(*end_);
     } catch (...) {
       stream_->end_capture();
       throw;
     }
     own.graph = stream_->end_capture();
+    own.graph_tells_time = measure_;
   }
   stream_->launch(*own.graph);
 }
@@ -164,9 +169,7 @@ void DeviceRun::run_on_stream(const ProgramInfo& info, Binding& binding, std::sp
     if (p.bytes > 0) std::memcpy(at(staging_.data(), p.offset), fed[p.input].data, p.bytes);
   }
   stream_->copy_in(at(own.base, arena), staging_.data(), own.input_bytes);
-  if (measure_) stream_->record(*start_);
   launch_steps(info, binding, own, observer);
-  if (measure_) stream_->record(*end_);
   stream_->copy_out(at(staging_.data(), own.input_bytes), at(own.base, arena + own.input_bytes), own.output_bytes);
   stream_->synchronize();
   ++own.runs;

@@ -57,6 +57,7 @@ struct DeviceBinding {
   void* base = nullptr;  // of the context's block when slots were set and the graph was captured
   size_t runs = 0;
   std::unique_ptr<device::Graph> graph;
+  bool graph_tells_time = false;  // it records when its first launch starts, and when its last one ends
 };
 
 class DeviceRun {
@@ -70,7 +71,8 @@ class DeviceRun {
            const Place& place, Observer* observer);
 
   device::Device& device() const { return side_->device(); }
-  // Of the last run: from its first launch to the end of its last one, on the device. Measured when asked for.
+  // Of the last run: from its first launch to the end of its last one, on the device, without copies and without
+  // waiting for the host. Measured when asked for.
   double device_us() const { return device_us_; }
   void measure_device_time(bool on) { measure_ = on; }
   size_t memory_bytes() const { return memory_.bytes() + staging_.bytes(); }

@@ -202,8 +202,6 @@ static inline double __longlong_as_double(long long bits) {
   return x;
 }
 
-static inline float __fdividef(float a, float b) { return a / b; }
-
 static inline float float_of_half(unsigned short bits) {
   _Float16 x;
   memcpy(&x, &bits, sizeof(x));

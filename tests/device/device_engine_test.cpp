@@ -174,6 +174,29 @@ TEST(DeviceEngine, ReplaysAGraphFromTheSecondRunOn) {
   EXPECT_EQ(f.device->blocks(), blocks);
 }
 
+// Copies of inputs and outputs stand outside, and so do delays of the host.
+TEST(DeviceEngine, AGraphTellsTheTimeOfItsLaunches) {
+  const Fixture f(program_of(kText));
+  Context context(f.engine, 1);
+  std::vector<TensorView> outputs;
+  const Tensor x = counted({10, 64});
+  f.run(context, x, outputs);
+  EXPECT_EQ(count(f.run(context, x, outputs), Kind::RECORD), 0u);
+  for (int i = 0; i < 2; ++i) {
+    context.measure_device_time(true);
+    const auto calls = f.run(context, x, outputs);
+    std::vector<Kind> replayed;
+    for (const auto& record : calls) {
+      if (record.call.replayed) replayed.push_back(record.call.kind);
+    }
+    EXPECT_EQ(replayed, (std::vector<Kind>{Kind::RECORD, Kind::LAUNCH, Kind::COPY, Kind::RECORD}));
+    EXPECT_EQ(count(calls, Kind::RECORD), 2u);
+    EXPECT_GE(context.device_us(), 0);
+    context.measure_device_time(false);
+    EXPECT_EQ(count(f.run(context, x, outputs), Kind::RECORD), 0u);
+  }
+}
+
 TEST(DeviceEngine, ALargerShapeMovesTheMemoryAndTheGraphWithIt) {
   const Fixture f(program_of(kText));
   Context context(f.engine, 1);

@@ -171,12 +171,12 @@ int cuEventCreate(Event** event, unsigned flags) {
   return *event = new Event, kOk;
 }
 int cuEventDestroy_v2(Event* event) { return delete event, kOk; }
-int cuEventRecord(Event* event, Stream* stream) {
-  if (!has_context()) return kNoContext;
-  if (stream->capture != nullptr) return kCaptureUnsupported;
-  event->recorded = true;
-  event->at = std::chrono::steady_clock::now();
-  return kOk;
+int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned flags) {
+  if (stream != nullptr && (stream->capture != nullptr) != (flags == 1)) return kInvalidValue;
+  return submit(stream, [=] {
+    event->recorded = true;
+    event->at = std::chrono::steady_clock::now();
+  });
 }
 int cuEventElapsedTime(float* ms, Event* from, Event* to) {
   if (!from->recorded || !to->recorded) return kInvalidHandle;

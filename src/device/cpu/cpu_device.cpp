@@ -57,11 +57,9 @@ class CpuStream final : public Stream {
     submit(std::move(call));
   }
   void record(Event& event) override {
-    not_capturing("record an event");
-    auto& own = static_cast<CpuEvent&>(event);
-    device_.perform(call_of(Call::Kind::RECORD));
-    own.at = Clock::now();
-    own.recorded = true;
+    Call call = call_of(Call::Kind::RECORD);
+    call.event = &event;
+    submit(std::move(call));
   }
   void synchronize() override {
     not_capturing("wait");
@@ -154,6 +152,10 @@ void CpuDevice::perform(const Call& call) {
       return;
     case Call::Kind::FILL:
       if (call.bytes > 0) std::memset(call.to, call.value, call.bytes);
+      return;
+    case Call::Kind::RECORD:
+      static_cast<CpuEvent&>(*call.event).at = Clock::now();
+      static_cast<CpuEvent&>(*call.event).recorded = true;
       return;
     default:  // nothing to do: all before is done
       return;

@@ -16,6 +16,7 @@ struct Call {
   uint8_t value = 0;
   const Function* function = nullptr;
   Launch shape;
+  Event* event = nullptr;  // to record
   std::vector<uint64_t> arguments;
   bool replayed = false;  // by a graph
 };

@@ -197,9 +197,10 @@ class CudaStream final : public Stream {
   }
 
   void record(Event& event) override {
-    not_capturing("record an event");
     const Current current(context_);
-    check(driver().event_record(static_cast<CudaEvent&>(event).handle(), handle_), "record an event");
+    // While capturing, a node of the graph that records it in each replay: not a mark inside the capture.
+    const unsigned flags = capturing_ ? cuda::kRecordExternal : 0;
+    check(driver().event_record(static_cast<CudaEvent&>(event).handle(), handle_, flags), "record an event");
   }
   void synchronize() override {
     not_capturing("wait");

@@ -38,6 +38,7 @@ constexpr int kAttributeSharedPerBlockOptIn = 97;
 constexpr int kFunctionDynamicSharedBytes = 8;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr int kCaptureThreadLocal = 1;
+constexpr unsigned kRecordExternal = 1;
 constexpr int kJitErrorLogBuffer = 5;
 constexpr int kJitErrorLogBufferBytes = 6;
 
@@ -72,7 +73,7 @@ constexpr int kJitErrorLogBufferBytes = 6;
   X(end_capture, cuStreamEndCapture, (StreamHandle, GraphHandle*))                                               \
   X(event_create, cuEventCreate, (EventHandle*, unsigned))                                                       \
   X(event_destroy, cuEventDestroy_v2, (EventHandle))                                                             \
-  X(event_record, cuEventRecord, (EventHandle, StreamHandle))                                                    \
+  X(event_record, cuEventRecordWithFlags, (EventHandle, StreamHandle, unsigned))                                 \
   X(event_elapsed, cuEventElapsedTime, (float*, EventHandle, EventHandle))                                       \
   X(module_load, cuModuleLoadDataEx, (ModuleHandle*, const void*, unsigned, int*, void**))                       \
   X(module_unload, cuModuleUnload, (ModuleHandle))                                                               \

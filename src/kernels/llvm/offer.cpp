@@ -54,7 +54,7 @@ std::string record_of(const std::vector<uint8_t>& code, const Tensor& launch) {
   return out + bytes_of(launch);
 }
 
-std::string compile(const KernelIr& kernel) {
+std::string compiled(const KernelIr& kernel) {
   const CpuCode code = emit_cpu_code(kernel);
   return record_of(code.code, write_launch_data(launch_data(kernel, code)));
 }
@@ -135,7 +135,7 @@ class LlvmOfferer final : public Offerer {
     request.source = kernel.to_string();
     request.source_kind = "ir";
     request.key = "llvm\n" + version() + "\n" + cpu_isa() + "\n" + kLaunchFormat + "\n" + request.source;
-    request.compile = [&] { return compile(kernel); };
+    request.compile = [&] { return compiled(kernel); };
     unpack(KernelCache::get_or_make(shape.kernels, request), kLaunchFormat, tactic);
   }
 
