@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from cases_sixteen import SIXTEEN_BITS, TO, chain
-from fused import CLI, REGION, Fused, are_neighbours, feeds_of
+from fused import CLI, REGION, Fused, are_neighbours, feeds_of, model
 from fusion_case import Case
 from random_regions import RandomGraph
+from test_generated_ops import BINARY, UNARY
 from wide_truth import NARROW
 
 DTYPES = {"float16": np.dtype(np.float16), "bfloat16": NARROW[TO["bfloat16"]]}
@@ -28,6 +29,28 @@ def test_is_one_kernel_of_a_gpu(case: Case):
     (region,) = (step for step in engine.steps if step["op"] == REGION)
     assert region["tactic"].startswith("nvrtc:")
     assert len(engine.steps) == 1 + len(region["origins"])  # the kernel, and the steps that it stands for
+
+
+ROWS = ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"]
+ALONE = [f"y = {op} (x)" for op in UNARY] + [f"y = {op} (x, b)" for op in BINARY]
+BESIDE = [f"a = Sub (x, b) c = {op} (a) y = Max (c, k)" for op in UNARY]
+BESIDE += [f"a = Tanh (x) c = {op} (a, b) y = Max (c, k)" for op in BINARY]
+BESIDE += [f"a = Tanh (x) c = {op} (a{', last' if 'R' in op else ''}) y = Max (c, k)" for op in ROWS]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("body", ALONE + BESIDE)
+def test_ops(body, dtype):
+    """No kernel is dropped, and each gives what numpy gives in float32."""
+    given = {"k": np.asarray(-0.75).astype(DTYPES[dtype])} if "k)" in body else {}
+    given |= {"last": np.array([-1])} if "last" in body else {}
+    width = "1" if "last" in body else "W"
+    fused = Fused(model(f"g ({dtype}[N,W] x, {dtype}[N,W] b) => ({dtype}[N,{width}] y) {{ {body} }}", given), ort=False)
+    fused.assert_generated()
+    # onnx's own formulas lose NaN in the one, and are infinite for exp(x) in the other.
+    special = "ThresholdedRelu" not in body and "Softplus" not in body
+    for hard in (False, True) if special else (False,):
+        fused.compare(feeds_of(fused.made, {"N": 5, "W": 67}, hard), own_scale=hard)
 
 
 def narrow(made: onnx.ModelProto, dtype: str) -> onnx.ModelProto:
