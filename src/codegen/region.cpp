@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/region_builder.h"
+#include "ops/common.h"
 
 namespace deepjit {
 
@@ -110,7 +111,7 @@ Coords RegionBuilder::operand_coords(const RegionOp& op, const ExpandRule& rule,
   Coords coords(static_cast<size_t>(in.rank()));
   for (int d = 0; d < in.rank(); ++d) {
     if (in[d] == 1) continue;
-    if (!(in[d] == out[first + d])) {
+    if (!agrees_where_valid(in[d], out[first + d])) {
       throw Refusal{Why::DIMS_NOT_EQUAL,
                     op.view.op + ": cannot tell that " + in[d].to_string() + " equals " + out[first + d].to_string(),
                     "",

@@ -267,7 +267,8 @@ Refusal why_not_view(const OpView& op) {
     }
   }
   if (op.op == "Slice") {
-    if (Refusal why = need_constants(op, {1, 2, 3, 4}); !why.empty()) return why;
+    // Where it ends is told by the size that is left.
+    if (Refusal why = need_constants(op, {1, 3, 4}); !why.empty()) return why;
     const size_t count = op.has(1) ? numbers(op, 1).size() : 0;
     const bool fits = op.has(1) && (!op.has(3) || numbers(op, 3).size() == count) &&
                       (!op.has(4) || numbers(op, 4).size() == count) &&

@@ -4,7 +4,6 @@ import numpy as np
 from cases_views import END, ints
 from fusion_case import (
     AXES,
-    COMPUTED_END,
     CUT_ROW,
     IMAGES,
     N_SIZES,
@@ -88,7 +87,6 @@ ATTENTION = [
         ints(last2=[2, 3], zero=[0, 0])
         | {"k": np.float32(0.25), "mask": np.tril(np.ones((1, 1, 70, 70), bool)), "low": np.float32(-1e9)},
         HEADS[2:],
-        faults={"fusion": COMPUTED_END},
     ),
     Case(
         "the class token of an open batch",

@@ -47,7 +47,6 @@ def draw(*shape, seed=7):
 SIBLINGS = "kernels that share an input and nothing else are two in one launch: x * sigmoid(x) is a Swish, beside the"
 SIBLINGS += " sigmoid"
 UNKNOWN = "regions whose shapes only control flow or data tell run step by step"
-COMPUTED_END = "what a Slice with computed ends leaves has an unknown size"
 SUMS = "sizes of a kernel are products of operands' dims: no multiple of W + 3 is found, nor W + 3 without an operand"
 SHIFTED = "a Reshape of what a Slice shifted is no walk along its dims"
 PART = "a reduction is not computed for a part of the kernel's box"

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "ops/common.h"
+
 namespace deepjit {
 namespace {
 
@@ -192,6 +194,17 @@ TEST(Region, ReductionsOverDifferentAxesAreRefused) {
 }
 
 // An operand that the kernel does not read still has a number: kernels that differ only there are two kernels.
+TEST(Region, WhatIsLeftOfALargerConstantIsTheSizeItself) {
+  EXPECT_TRUE(agrees_where_valid(min(W, Dim(70)), W));
+  EXPECT_TRUE(agrees_where_valid(min(W + H, Dim(2)), H + W));
+  EXPECT_FALSE(agrees_where_valid(min(W, Dim(1)), W));  // broadcasts
+  EXPECT_FALSE(agrees_where_valid(min(W, Dim(70)), H));
+  EXPECT_FALSE(agrees_where_valid(min(W + 1, Dim(70)), W));
+  EXPECT_FALSE(agrees_where_valid(W, min(W, Dim(70))));
+  EXPECT_FALSE(agrees_where_valid(Dim(70), W));
+  EXPECT_FALSE(agrees_where_valid(N * C * H, W));  // too large to compute with
+}
+
 // What two parts of a Concat want, each at places of its own, is computed once: on what is selected.
 TEST(Region, PartsOfAConcatShareWhatTheyCompute) {
   RegionText r;

@@ -2,11 +2,13 @@
 
 import pytest
 from fused import Fused, feeds_of
+from random_moves import MoveGraph
 from random_regions import RandomGraph
 from random_views import ViewGraph
 
 GRAPHS = 150
 VIEW_GRAPHS = 60
+MOVE_GRAPHS = 60
 
 
 def built(seed: int, kind: type[RandomGraph] = RandomGraph, **options) -> tuple[RandomGraph, Fused]:
@@ -22,6 +24,14 @@ def test_random_region(seed):
 @pytest.mark.parametrize("seed", range(VIEW_GRAPHS))
 def test_random_views(seed):
     agrees(*built(seed, ViewGraph, threads=1 + seed % 2), own_scale=True)
+
+
+@pytest.mark.parametrize("seed", range(MOVE_GRAPHS))
+def test_random_moves(seed):
+    """ONNX Runtime has no Resize along all axes."""
+    graph, fused = built(seed, MoveGraph, threads=1 + seed % 2)
+    fused.with_ort = "Resize" not in graph.ops
+    agrees(graph, fused, own_scale=True)
 
 
 def agrees(graph: RandomGraph, fused: Fused, own_scale: bool = False) -> None:

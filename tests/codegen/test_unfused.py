@@ -1,5 +1,6 @@
 """What must not become one kernel, or must stay right beside one: cycles, other axes, control flow, odd types."""
 
+import deepjit
 import numpy as np
 import pytest
 from fused import Fused, assert_same, check, difference, feeds_of, model
@@ -318,3 +319,19 @@ def test_shapes_declared_wrong(where):
     feeds = {"x": draw(1, 5), "s": np.array([3, 5])}
     a = np.maximum(feeds["x"], 0)
     assert difference(fused.engine.run(feeds)["y"], np.broadcast_to(a, (3, 5)) * a) == ""
+
+
+def test_a_mask_that_is_too_small():
+    """A mask is cut to a size that is open: where it has fewer rows, no kernel reads beyond them."""
+    made = model(
+        "g (float[N,S,S] x) => (float[N,S,S] y)"
+        "{ h = Shape (x) n = Gather (h, axes) m = Slice (mask, zero, n, axes) a = Mul (x, x) y = Where (m, a, x) }",
+        {"axes": np.array([1, 2]), "zero": np.array([0, 0]), "mask": np.tril(np.ones((1, 20, 20), bool))},
+    )
+    fused = check(made, ({"N": 2, "S": 20}, {"N": 1, "S": 1}, {"N": 3, "S": 0}))
+    assert fused.launches(feeds_of(made, {"N": 2, "S": 7})) == 1
+    for engine in (fused.engine, fused.level_0):
+        with pytest.raises(deepjit.Error) as caught:
+            engine.run(feeds_of(made, {"N": 2, "S": 21}))
+        assert caught.value.name == "SHAPE_MISMATCH"
+    fused.compare(feeds_of(made, {"N": 2, "S": 20}))
