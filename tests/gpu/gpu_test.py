@@ -3,8 +3,9 @@
 gpu_test.py [--out FOLDER] [--device cuda] [--only PART,PART]
 
 Parts, each with a time limit of its own so that one that fails loses little: devices (what is here, and how fast it
-copies), conformance (the device's promises), cases (every model of the fusion tests against the CPU), bench (kernels
-timed, with the bandwidth that they reach). results.json and a log for each part go to FOLDER: $OUT, else
+copies), conformance (the device's promises), cases (every model of the fusion tests against the CPU), compile (what
+NVRTC takes for a kernel, and that a second build compiles none), bench (kernels timed, with the bandwidth that they
+reach). results.json and a log for each part go to FOLDER: $OUT, else
 build/gpu-test. Exit code 0 only when all parts passed.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
-LIMITS_S = {"devices": 60, "conformance": 90, "cases": 240, "bench": 40}  # bench: of one build or run
+LIMITS_S = {"devices": 60, "conformance": 90, "cases": 300, "compile": 40, "bench": 40}  # the last two: of one build
 
 
 def nvrtc_folder() -> str:
@@ -91,6 +92,23 @@ class Session:
 
     def cases(self) -> None:
         self.gtest("cases", "Generated.*:Cases.*")
+
+    def compile(self) -> None:
+        """Builds some models with an empty cache and again with a full one."""
+        rows, warm = [], 0
+        for name in ("gelu_fp32", "norm_residual_gelu_fp32", "softmax_fp32", "chain_fp32"):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [ROOT / "bin/deepjit", "build", TESTS / f"bench/{name}.onnx", "-o", Path(folder) / "m.dje"]
+                command += ["--device", self.device, "--tune-cache", Path(folder) / "cache", "--json"]
+                told = [json.loads(self.run("compile", command)[1] or "{}") for _ in range(2)]
+            kernels = told[0].get("kernels_compiled", 0)
+            each_ms = told[0].get("compile_s", 0) / max(kernels, 1) * 1e3
+            rows.append({"name": name, "kernels": kernels, "ms_a_kernel": each_ms, "build_s": told[0].get("build_s")})
+            warm += told[1].get("kernels_compiled", kernels + 1)
+            print(f"  {name:32} {kernels} kernels, {each_ms:6.1f} ms each", flush=True)
+        self.results["compile"] = rows
+        ok = warm == 0 and all(row["kernels"] > 0 for row in rows)
+        self.finish("compile", ok, summary=f"{len(rows)} models; {warm} kernels compiled again")
 
     def time_one(self, run: dict) -> tuple[int, str]:
         """Builds and times one model. Tuned on at most 16M elements: the reference, too, has to compute them."""
