@@ -10,6 +10,12 @@ bool is_reduction(Opcode op) { return op >= Opcode::SUM; }
 
 bool is_transcendental(Opcode op) { return op >= Opcode::EXP && op <= Opcode::SIGMOID; }
 
+int rough_cost(Opcode op) {
+  if (op == Opcode::CONST) return 0;
+  if (is_transcendental(op)) return 20;
+  return op == Opcode::DIV || op == Opcode::SQRT || op == Opcode::RECIPROCAL ? 8 : 1;
+}
+
 std::string_view opcode_name(Opcode op) {
   static constexpr std::string_view kNames[] = {
       "const",      "row_size", "size", "index",  "load",    "cast",    "round_to", "neg",    "abs", "sqrt",

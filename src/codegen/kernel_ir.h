@@ -50,6 +50,8 @@ struct Inst {
 bool is_reduction(Opcode op);
 bool is_transcendental(Opcode op);  // the elementary functions: exp, log, erf, tanh, sigmoid
 std::string_view opcode_name(Opcode op);
+// What it costs, in rough instructions.
+int rough_cost(Opcode op);
 
 // How an operand is walked: its element type in memory, where it starts (a sum, in elements) and a stride in elements
 // for each axis.

@@ -34,9 +34,7 @@ RowPlan::RowPlan(const KernelIr& kernel, Keeping keeping)
 
 // What computing one element costs, in rough instructions.
 int RowPlan::cost_of(const Inst& inst) const {
-  if (is_transcendental(inst.op)) return 20;
-  if (inst.op == Opcode::DIV || inst.op == Opcode::SQRT || inst.op == Opcode::RECIPROCAL) return 8;
-  if (inst.op != Opcode::LOAD || keeping_ != Keeping::IN_REGISTERS) return 1;
+  if (inst.op != Opcode::LOAD || keeping_ != Keeping::IN_REGISTERS) return rough_cost(inst.op);
   return is_plain_load(kernel_, inst) ? 0 : 20;
 }
 

@@ -16,6 +16,7 @@
 
 #include "codegen/nvrtc.h"
 #include "kernels/launch_words.h"
+#include "kernels/nvrtc/offer_data.h"
 
 namespace deepjit {
 
@@ -196,16 +197,7 @@ CudaOnCpu::~CudaOnCpu() {
 
 std::string CudaOnCpu::add(const KernelIr& kernel, const CudaMapping& mapping) {
   const CudaText text = emit_cuda_text(kernel, mapping);
-  nvrtc_gpu::LaunchData data;
-  data.name = text.name;
-  data.by_rows = mapping.threads_per_row > 0;
-  data.threads = mapping.threads();
-  data.per_thread = mapping.per_thread;
-  data.rows_per_block = mapping.rows_per_block();
-  data.threads_per_row = data.by_rows ? mapping.threads_per_row : 1;
-  data.row_buffers = text.row_buffers;
-  data.extents = kernel.extents;
-  data.params = text.params;
+  const nvrtc_gpu::LaunchData data = nvrtc_gpu::launch_data_of(kernel, mapping, text);
   return add(text.name, {text.source, {{0, {}, nvrtc_gpu::read_launch_data(nvrtc_gpu::write_launch_data(data))}}});
 }
 

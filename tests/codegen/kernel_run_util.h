@@ -4,7 +4,7 @@
 #include "codegen/emit_llvm.h"
 #include "codegen/ir_builder.h"
 #include "kernels/kernel.h"
-#include "kernels/llvm/launch_data.h"
+#include "kernels/llvm/offer_data.h"
 
 namespace deepjit {
 
@@ -15,16 +15,7 @@ class CompiledKernel {
     const CpuCode code = emit_cpu_code(ir);
     tactic_.provider = "llvm";
     tactic_.variant = code.isa;
-    llvm_cpu::LaunchData data;
-    data.entry = code.entry;
-    data.row_buffers = code.row_buffers;
-    data.reduces = ir.reduces && !ir.lanes;
-    data.extents = ir.extents;
-    if (ir.lanes) {
-      data.row = data.extents.back();
-      data.extents.pop_back();
-    }
-    data.params = code.params;
+    llvm_cpu::LaunchData data = llvm_cpu::launch_data_of(ir, code);
     data.cost = 50;
     tactic_.packed.push_back(
         {-1, llvm_cpu::kCodeFormat,

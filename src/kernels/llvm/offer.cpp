@@ -8,41 +8,13 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_cache.h"
 #include "kernels/launch_words.h"
-#include "kernels/llvm/launch_data.h"
+#include "kernels/llvm/offer_data.h"
 
 namespace deepjit {
 
 namespace llvm_cpu {
 
 namespace {
-
-int64_t cost_of(const KernelIr& kernel) {
-  int64_t cost = 0;
-  for (const Inst& inst : kernel.insts) {
-    cost += inst.op == Opcode::CONST ? 0 : is_transcendental(inst.op) ? 20 : inst.op == Opcode::DIV ? 8 : 1;
-  }
-  return cost;
-}
-
-LaunchData launch_data(const KernelIr& kernel, const CpuCode& code) {
-  LaunchData data;
-  data.entry = code.entry;
-  data.row_buffers = code.row_buffers;
-  data.reduces = kernel.reduces && !kernel.lanes;
-  data.cost = cost_of(kernel);
-  data.extents = kernel.extents;
-  if (kernel.lanes) {
-    data.row = data.extents.back();
-    data.extents.pop_back();
-  }
-  data.params = code.params;
-  for (const IndexCheck& check : kernel.checks) {
-    data.index_inputs.push_back(check.operand);
-    data.index_ops.push_back(check.op);
-    data.index_limits.push_back(check.limit);
-  }
-  return data;
-}
 
 std::string bytes_of(const Tensor& t) { return {t.as<char>(), static_cast<size_t>(t.bytes())}; }
 
@@ -56,7 +28,7 @@ std::string record_of(const std::vector<uint8_t>& code, const Tensor& launch) {
 
 std::string compiled(const KernelIr& kernel) {
   const CpuCode code = emit_cpu_code(kernel);
-  return record_of(code.code, write_launch_data(launch_data(kernel, code)));
+  return record_of(code.code, write_launch_data(launch_data_of(kernel, code)));
 }
 
 const Tensor& packed_of(const Step& step, const char* format) {

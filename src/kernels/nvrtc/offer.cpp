@@ -10,7 +10,7 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_cache.h"
 #include "kernels/launch_words.h"
-#include "kernels/nvrtc/launch_data.h"
+#include "kernels/nvrtc/offer_data.h"
 
 namespace deepjit {
 
@@ -77,7 +77,7 @@ class NvrtcOfferer final : public Offerer {
     const CudaMapping mapping = CudaMapping::parse(tactic.variant);
     const CudaText text = emit_cuda_text(*built.kernel, mapping);
     pack_code(shape, text.name, text.source, tactic);
-    tactic.packed.push_back({-1, kLaunchFormat, write_launch_data(launch_data(*built.kernel, mapping, text))});
+    tactic.packed.push_back({-1, kLaunchFormat, write_launch_data(launch_data_of(*built.kernel, mapping, text))});
   }
 
  private:
@@ -118,7 +118,7 @@ class NvrtcOfferer final : public Offerer {
     data.name = combo.name;
     for (size_t i = 0; i < parts.size(); ++i) {
       data.parts.push_back({static_cast<int64_t>(parts[i].place), parts[i].operands,
-                            launch_data(*texts[i].kernel, texts[i].mapping, combo.parts[i])});
+                            launch_data_of(*texts[i].kernel, texts[i].mapping, combo.parts[i])});
     }
     pack_code(shape, combo.name, combo.source, tactic);
     tactic.packed.push_back({-1, kComboFormat, write_combo_data(data)});
@@ -138,20 +138,6 @@ class NvrtcOfferer final : public Offerer {
       tactic.packed.push_back({-1, kCubinFormat + std::to_string(architecture), bytes_of(cubin.data(), cubin.size())});
     }
     tactic.packed.push_back({-1, kSourceFormat, bytes_of(source.data(), source.size())});
-  }
-
-  static LaunchData launch_data(const KernelIr& kernel, const CudaMapping& mapping, const CudaText& text) {
-    LaunchData data;
-    data.name = text.name;
-    data.by_rows = mapping.threads_per_row > 0;
-    data.threads = mapping.threads();
-    data.per_thread = mapping.per_thread;
-    data.rows_per_block = mapping.rows_per_block();
-    data.threads_per_row = data.by_rows ? mapping.threads_per_row : 1;
-    data.row_buffers = text.row_buffers;
-    data.extents = kernel.extents;
-    data.params = text.params;
-    return data;
   }
 };
 
