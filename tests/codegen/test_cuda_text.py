@@ -18,6 +18,7 @@ sys.path.insert(0, str(TESTS / "gpu"))
 from export_cases import export  # noqa: E402
 
 TIMEOUT_S = 900
+PARTS = 2  # processes that share the cases
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +27,18 @@ def results(tmp_path_factory) -> dict:
     export(folder)
     if not PROGRAM.exists():
         pytest.fail(f"{PROGRAM} is missing (build it with ./dev build)", pytrace=False)
-    done = subprocess.run([PROGRAM, folder], capture_output=True, text=True, timeout=TIMEOUT_S)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return {"cases": lines[:-1], "known": known_faults(folder), **lines[-1]}
+    command = [PROGRAM, folder]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([*command, str(part), str(PARTS)], **pipes) for part in range(PARTS)]
+    cases, ends = [], []
+    for process in started:
+        stdout, stderr = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, stdout[-2000:] + stderr[-4000:]
+        *own, end = [json.loads(line) for line in stdout.splitlines()]
+        cases += own
+        ends.append(end)
+    totals = {"all": sum(end["all"] for end in ends), "nvrtc": all(end["nvrtc"] for end in ends)}
+    return {"cases": cases, "known": known_faults(folder), **totals}
 
 
 def known_faults(folder: Path) -> set[str]:
@@ -48,6 +57,10 @@ def test_kernels_agree_with_the_reference(results):
 def test_every_model_has_kernels(results):
     assert [case["name"] for case in results["cases"] if case["kernels"] == 0] == []
     assert results["all"] > 100
+
+
+def test_kernels_that_share_launches_are_among_them(results):
+    assert sum(case["combos"] for case in results["cases"]) >= 10
 
 
 def test_nvrtc_takes_them_for_every_architecture(results):

@@ -1,7 +1,10 @@
 // Runs the CUDA kernels of models without a GPU: every tactic that the provider offers for every step, at the shapes
 // that cases.json names, against the reference; and compiles them all by NVRTC.
 //
-//   deepjit_cuda_models FOLDER        FOLDER holds cases.json, ops.json and the models (tests/gpu/export_cases.py)
+//   deepjit_cuda_models FOLDER [PART PARTS]
+//
+// FOLDER holds cases.json, ops.json and the models (tests/gpu/export_cases.py). Several processes can share the cases:
+// of PARTS, this is PART, from 0 on.
 //
 // Prints a line of JSON for each case: its name, the number of kernels, the largest errors, faults. A last line has the
 // number of kernels and whether NVRTC was there.
@@ -155,14 +158,16 @@ void measure(Case& c, const Work& work, const CudaOnCpu& kernels, bool hard) {
   }
 }
 
-int run(const std::string& folder) {
+int run(const std::string& folder, size_t part, size_t parts) {
   std::ifstream ops(folder + "/ops.json");
   register_user_ops(std::string(std::istreambuf_iterator<char>(ops), {}));
   std::deque<Case> cases;
   CudaOnCpu kernels;
   std::ifstream in(folder + "/cases.json");
   const Json table = Json::parse(in);
+  size_t number = 0;
   for (const Json& row : table.at("cases")) {
+    if (number++ % parts != part) continue;
     Case& c = cases.emplace_back();
     c.row = row;
     c.result = {{"name", row.at("name")}, {"kernels", 0},         {"combos", 0},
@@ -199,12 +204,12 @@ int run(const std::string& folder) {
 }  // namespace deepjit
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("deepjit_cuda_models FOLDER\n", stderr);
+  if (argc != 2 && argc != 4) {
+    std::fputs("deepjit_cuda_models FOLDER [PART PARTS]\n", stderr);
     return 2;
   }
   try {
-    return deepjit::run(argv[1]);
+    return argc == 2 ? deepjit::run(argv[1], 0, 1) : deepjit::run(argv[1], std::stoul(argv[2]), std::stoul(argv[3]));
   } catch (const deepjit::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
