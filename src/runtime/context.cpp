@@ -167,6 +167,12 @@ void Context::measure_device_time(bool on) {
   if (device_ != nullptr) device_->measure_device_time(on);
 }
 
+double Context::replay_us() {
+  if (device_ == nullptr) return 0;
+  if (cache_.empty()) throw Error(Code::STATE, "there is no run to replay");
+  return device_->replay_us(*cache_.front().binding);
+}
+
 const Binding* Context::last_binding() const { return cache_.empty() ? nullptr : cache_.front().binding.get(); }
 
 }  // namespace deepjit

@@ -75,6 +75,9 @@ class DeviceRun {
   // waiting for the host. Measured when asked for.
   double device_us() const { return device_us_; }
   void measure_device_time(bool on) { measure_ = on; }
+  // The launches of the binding's last run again, data in place and the device busy before them, as in a service that
+  // has the next request at hand. That run must have replayed a graph that tells time: Error(STATE).
+  double replay_us(const Binding& binding);
   size_t memory_bytes() const { return memory_.bytes() + staging_.bytes(); }
 
  private:

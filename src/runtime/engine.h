@@ -65,6 +65,8 @@ class Context {
   size_t memory_bytes() const;
   // On a device: has every run timed there, and the time of the last one; 0 on the CPU.
   void measure_device_time(bool on);
+  // The launches of the last run once more, without copies; see DeviceRun. 0 on the CPU.
+  double replay_us();
   double device_us() const { return device_ == nullptr ? 0 : device_->device_us(); }
   // The binding of the last run; nullptr before.
   const Binding* last_binding() const;

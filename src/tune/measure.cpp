@@ -23,7 +23,17 @@ constexpr double kMild[] = {2.5, -1.5, 1e-7, 65504};
 // rounded: times a large number or infinity these are far apart.
 constexpr double kMostOfScales = 1;
 
-Tensor make_input(const TensorDesc& desc, bool adversarial, bool scales, std::mt19937_64& random) {
+// How an operand is drawn.
+struct Draw {
+  bool adversarial = false;
+  bool rows = false;    // the step goes over rows
+  bool scales = false;  // and this operand scales them
+};
+
+// Of extremes of both signs a sum keeps whatever the order of its terms leaves.
+double in_rows(double value) { return value == 1e30 ? -1e30 : value; }
+
+Tensor make_input(const TensorDesc& desc, const Draw& draw, std::mt19937_64& random) {
   Tensor t(desc.dtype, desc.dims);
   const int64_t n = desc.count();
   std::normal_distribution<float> normal;
@@ -32,18 +42,18 @@ Tensor make_input(const TensorDesc& desc, bool adversarial, bool scales, std::mt
     visit_float(desc.dtype, "tuning input", [&]<typename T>() {
       for (int64_t i = 0; i < n; ++i) {
         double value = static_cast<double>(normal(random));
-        if (adversarial && i % 3 == 0) {
+        if (draw.adversarial && i % 3 == 0) {
           const size_t k = random() % (std::size(kSpecial) + 3);
           if (k < std::size(kSpecial))
-            value = kSpecial[k];
+            value = draw.rows ? in_rows(kSpecial[k]) : kSpecial[k];
           else if (k == std::size(kSpecial))
             value = std::numeric_limits<double>::quiet_NaN();
           else
             value = k % 2 == 0 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-        } else if (adversarial && i % 7 == 4) {
+        } else if (draw.adversarial && i % 7 == 4) {
           value = kMild[static_cast<size_t>(i) % std::size(kMild)];
         }
-        if (scales && std::abs(value) > kMostOfScales) value = std::copysign(kMostOfScales, value);
+        if (draw.scales && std::abs(value) > kMostOfScales) value = std::copysign(kMostOfScales, value);
         if constexpr (std::is_same_v<T, double>)
           t.as<T>()[i] = value;
         else
@@ -98,7 +108,8 @@ Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, u
     else if (task.constants[i].defined())
       inputs_.push_back(task.constants[i]);
     else
-      inputs_.push_back(make_input(task.inputs[i], adversarial, rows && task.inputs[i].count() < largest, random));
+      inputs_.push_back(
+          make_input(task.inputs[i], {adversarial, rows, rows && task.inputs[i].count() < largest}, random));
     input_addresses_.push_back(inputs_.back().view().data);
   }
   for (const TensorDesc& desc : task.outputs) {

@@ -174,6 +174,27 @@ TEST(DeviceEngine, ReplaysAGraphFromTheSecondRunOn) {
   EXPECT_EQ(f.device->blocks(), blocks);
 }
 
+TEST(DeviceEngine, ReplaysTheLaunchesOfTheLastRun) {
+  const Fixture f(program_of(kText));
+  Context context(f.engine, 1);
+  std::vector<TensorView> outputs;
+  const Tensor x = counted({10, 64});
+  context.measure_device_time(true);
+  EXPECT_EQ(code_of([&] { context.replay_us(); }), Code::STATE);
+  f.run(context, x, outputs);
+  EXPECT_EQ(code_of([&] { context.replay_us(); }), Code::STATE);  // the first run captures nothing
+  f.run(context, x, outputs);
+  f.device->take_calls();
+  EXPECT_GE(context.replay_us(), 0);
+  const auto calls = f.device->take_calls();
+  EXPECT_EQ(count(calls, Kind::GRAPH), 4u);
+  EXPECT_EQ(count(calls, Kind::SYNCHRONIZE), 1u);
+  EXPECT_EQ(count(calls, Kind::COPY_IN), 0u);
+  context.measure_device_time(false);
+  f.run(context, x, outputs);
+  EXPECT_EQ(code_of([&] { context.replay_us(); }), Code::STATE);  // this graph tells no time
+}
+
 // Copies of inputs and outputs stand outside, and so do delays of the host.
 TEST(DeviceEngine, AGraphTellsTheTimeOfItsLaunches) {
   const Fixture f(program_of(kText));
