@@ -177,6 +177,7 @@ class FrameEmitter {
     if (width > 1) out_.line("const long long chunks = (columns + {}) / {};", width - 1, width);
     if (width == 1) out_.line("const long long chunks = columns;");
     out_.line("const long long step = (long long)blocks * {};", mapping_.threads());
+    out_.line("#pragma unroll 1");
     out_.open("for (long long chunk = (long long)block * {} + threadIdx.x; chunk < {}chunks; chunk += step)",
               mapping_.threads(), one_row ? "" : "rows * ");
     if (!one_row) out_.line("const long long row = {};", out_.call("quotient", "chunk, chunks"));
@@ -203,6 +204,7 @@ class FrameEmitter {
     emit_fixed_pointers();
     if (mapping_.chunks > 0) body_.emit_held_columns(general_ ? "fits" : "true");
     const std::string each = rows > 1 ? fmt::format(" * {}", rows) : "";
+    out_.line("#pragma unroll 1");
     out_.open("for (long long first = (long long)block{0}; first < rows; first += (long long)blocks{0})", each);
     if (rows > 1) {
       // All threads of the block go through the row, for the sake of its shuffles and barriers.
@@ -353,6 +355,6 @@ Refusal why_not_emit_cuda(const KernelIr& kernel) {
   return {};
 }
 
-std::string cuda_emitter_version() { return "3"; }
+std::string cuda_emitter_version() { return "4"; }
 
 }  // namespace deepjit

@@ -145,121 +145,90 @@ void CudaBody::emit_pass(int stage, const std::vector<int32_t>& order, bool keep
 
 // ---- the columns that a thread takes at once ------------------------------------------------------------
 
+// In vectors where all of them are whole, else one column after another: that is short text, and rare.
 void CudaBody::emit_chunk(int stage, const std::vector<int32_t>& order, bool keeping) {
   if (width_ == 1) return emit_lane(stage, order, keeping);
   const char* end = mapping_.threads_per_row > 0 ? "end" : "columns";
+  out_.open("if (column + {} <= {}{})", width_, end, reaches_vectors(stage, order, keeping) ? " && dense" : "");
+  emit_whole_chunk(stage, order, keeping);
+  out_.otherwise();
   out_.line("const int left = column + {0} <= {1} ? {0} : (int)({1} - column);", width_, end);
+  out_.line("#pragma unroll 1");
+  out_.open("for (int k = 0; k < left; ++k)");
+  one_by_one_ = true;
+  emit_lane(stage, order, keeping);
+  one_by_one_ = false;
+  out_.close();
+  out_.close();
+}
+
+bool CudaBody::reaches_vectors(int stage, const std::vector<int32_t>& order, bool keeping) const {
   const std::vector<Store> stores = plan_.stores_of(stage);
-  const bool vectors =
-      std::any_of(order.begin(), order.end(),
-                  [&](int32_t i) { return is_vector_load(i) && !(keeping && plan_.read_back(i, stage)); }) ||
-      std::any_of(stores.begin(), stores.end(), [&](const Store& s) { return is_vector_store(s); });
-  if (vectors) out_.line("const bool whole = dense && left == {};", width_);
-  emit_loads(order, stage, keeping);
-  for (const Store& s : stores) {
-    out_.line("{} y{};", out_.vector_type(access(s.access).dtype, width_), s.access);
-  }
-  if (keeping) {
-    for (int32_t index : order) {
-      if (plan_.is_kept(index) && !plan_.read_back(index, stage)) {
-        out_.line("{} y_kept{};", out_.vector_type(DType::FLOAT32, width_), index);
-      }
+  return std::any_of(order.begin(), order.end(),
+                     [&](int32_t i) { return is_vector_load(i) && !(keeping && plan_.read_back(i, stage)); }) ||
+         std::any_of(stores.begin(), stores.end(), [&](const Store& s) { return is_vector_store(s); });
+}
+
+// Elements and kept values as vectors x0, x1 ..., results as y0, y1 ...
+void CudaBody::emit_whole_chunk(int stage, const std::vector<int32_t>& order, bool keeping) {
+  const auto kept_now = [&](int32_t index) {
+    return keeping && plan_.is_kept(index) && !plan_.read_back(index, stage);
+  };
+  const std::string floats = keeping ? out_.vector_type(DType::FLOAT32, width_) : "";
+  for (int32_t index : order) {
+    if (keeping && plan_.read_back(index, stage)) {
+      out_.line("const {0} x{1} = *(const {0}*)(kept{1} + column);", floats, index);
+    } else if (is_vector_load(index)) {
+      const int32_t from = inst(index).access;
+      const std::string type = out_.vector_type(access(from).dtype, width_);
+      out_.line("const {0} x{1} = *(const {0}*)(a{2} + column);", type, index, from);
     }
+    if (kept_now(index)) out_.line("{} y_kept{};", floats, index);
   }
+  declare_results(stage);
   out_.open_lanes(width_);
   emit_lane(stage, order, keeping);
   out_.close();
-  if (keeping) keep_values(stage);
-  emit_stores(stores);
+  for (int32_t index : order) {
+    if (kept_now(index)) out_.line("*({0}*)(kept{1} + column) = y_kept{1};", floats, index);
+  }
+  store_results(stage);
 }
 
-// The elements of all loads, and the kept values, as vectors x0, x1 ...
-void CudaBody::emit_loads(const std::vector<int32_t>& order, int stage, bool keeping) {
-  std::vector<int32_t> loads;
-  for (int32_t index : order) {
-    if (keeping && plan_.read_back(index, stage)) {
-      const std::string type = out_.vector_type(DType::FLOAT32, width_);
-      out_.line("const {0} x{1} = *(const {0}*)(kept{1} + column);", type, index);
-    } else if (is_vector_load(index)) {
-      loads.push_back(index);
-      out_.line("{} x{};", out_.vector_type(access(inst(index).access).dtype, width_), index);
-    }
+// What is stored by whole vectors: declared before the lanes, stored behind them.
+void CudaBody::declare_results(int stage) {
+  for (const Store& s : plan_.stores_of(stage)) {
+    if (is_vector_store(s)) out_.line("{} y{};", out_.vector_type(access(s.access).dtype, width_), s.access);
   }
-  if (loads.empty()) return;
-  out_.open("if (whole)");
-  for (int32_t index : loads) {
-    const std::string type = CudaWriter::vector_name(access(inst(index).access).dtype, width_);
-    out_.line("x{} = *(const {}*)(a{} + column);", index, type, inst(index).access);
+}
+
+void CudaBody::store_results(int stage) {
+  for (const Store& s : plan_.stores_of(stage)) {
+    if (!is_vector_store(s)) continue;
+    const std::string type = CudaWriter::vector_name(access(s.access).dtype, width_);
+    out_.line("*({0}*)(a{1} + column) = y{1};", type, s.access);
   }
-  out_.otherwise();
-  out_.open_lanes(width_);
-  for (int32_t index : loads) out_.line("x{0}.at[k] = k < left ? a{1}[column + k] : 0;", index, inst(index).access);
-  out_.close();
-  out_.close();
 }
 
 // One column; in vectors, lane k of them.
 void CudaBody::emit_lane(int stage, const std::vector<int32_t>& order, bool keeping) {
   for (int32_t index : order) {
     const bool read_back = keeping && plan_.read_back(index, stage);
-    const std::string from = !read_back                       ? expression(index)
-                             : in_vectors() && !is_resident() ? fmt::format("x{}.at[k]", index)
-                                                              : kept_element(index);
+    const std::string from = read_back ? kept_element(index) : expression(index);
     out_.line("const {} v{} = {};", cuda_register_type(inst(index).type), index, from);
     if (!keeping || read_back || !plan_.is_kept(index)) continue;
-    if (in_vectors() && !is_resident()) {
-      out_.line("y_kept{0}.at[k] = v{0};", index);
-    } else {
-      out_.line("{} = v{};", kept_element(index), index);
-    }
+    out_.line("{} = v{};", has_lanes() && !is_resident() ? fmt::format("y_kept{}.at[k]", index) : kept_element(index),
+              index);
   }
   for (const Store& s : plan_.stores_of(stage)) {
     const std::string stored = cuda_text::to_memory(out_, value(s.value), access(s.access).dtype);
-    const bool at_once = !in_vectors() || (is_resident() && !is_vector_store(s));
-    if (at_once) out_.line("{} = {};", element(s.access), stored);
-    if (!at_once) out_.line("y{}.at[k] = {};", s.access, stored);
+    const bool in_lane = has_lanes() && is_vector_store(s);
+    out_.line("{} = {};", in_lane ? fmt::format("y{}.at[k]", s.access) : element(s.access), stored);
   }
-  const std::vector<int32_t> reductions = plan_.reductions_of(stage);
-  if (reductions.empty()) return;
-  const bool ends = in_vectors() && !is_resident();  // a column past the end counts for nothing
-  if (ends) out_.open("if (k < left)");
-  for (int32_t r : reductions) {
-    const std::string sum = in_vectors() ? fmt::format("s{}[k]", r) : fmt::format("v{}", r);
+  for (int32_t r : plan_.reductions_of(stage)) {
+    const std::string sum = in_vectors() ? fmt::format("s{}[{}]", r, one_by_one_ ? "0" : "k") : fmt::format("v{}", r);
     out_.line("{} = {};", sum, combined(r, sum, value(inst(r).args[0])));
   }
-  if (ends) out_.close();
-}
-
-void CudaBody::keep_values(int stage) {
-  for (const auto& [index, buffer] : plan_.kept()) {
-    if (plan_.stage_of(index) != stage) continue;
-    out_.line("*({}*)(kept{} + column) = y_kept{};", CudaWriter::vector_name(DType::FLOAT32, width_), index, index);
-  }
-}
-
-void CudaBody::emit_stores(const std::vector<Store>& stores) {
-  std::vector<Store> vectors;
-  for (const Store& s : stores) {
-    if (is_vector_store(s)) vectors.push_back(s);
-  }
-  if (!vectors.empty()) {
-    out_.open("if (whole)");
-    for (const Store& s : vectors) {
-      const std::string type = CudaWriter::vector_name(access(s.access).dtype, width_);
-      out_.line("*({0}*)(a{1} + column) = y{1};", type, s.access);
-    }
-    out_.otherwise();
-    out_.open_lanes(width_);
-    for (const Store& s : vectors) out_.line("if (k < left) a{0}[column + k] = y{0}.at[k];", s.access);
-    out_.close();
-    out_.close();
-  }
-  if (vectors.size() == stores.size()) return;
-  out_.open_lanes(width_);
-  for (const Store& s : stores) {
-    if (!is_vector_store(s)) out_.line("if (k < left) {} = y{}.at[k];", element(s.access), s.access);
-  }
-  out_.close();
 }
 
 // ---- reductions -----------------------------------------------------------------------------------------
@@ -319,6 +288,8 @@ std::string CudaBody::combined(int32_t reduction, const std::string& a, const st
 
 std::string CudaBody::kept_element(int32_t index) const {
   if (is_resident()) return fmt::format("r{}[chunk].at[k]", index);
+  if (has_lanes()) return fmt::format("x{}.at[k]", index);
+  if (one_by_one_) return fmt::format("kept{}[column + k]", index);
   if (mapping_.threads_per_row > 1) return fmt::format("kept{}[column]", index);
   return fmt::format("kept{}[column * {}]", index, mapping_.rows_per_block());
 }
@@ -341,16 +312,13 @@ std::string CudaBody::load(int32_t index) {
   const Inst& i = inst(index);
   const DType memory = access(i.access).dtype;
   const bool varies = plan_.per_element(index);
-  if (varies && is_vector_load(index)) {
+  if (varies && has_lanes() && is_vector_load(index)) {
     return cuda_text::from_memory(out_, fmt::format("x{}{}.at[k]", index, is_resident() ? "[chunk]" : ""), memory);
   }
-  std::string condition =
-      varies && in_vectors() && !is_resident() ? "k < left" : "";  // a column past the end has no element
-  if (i.args[1] >= 0) condition += (condition.empty() ? "" : " && ") + value(i.args[1]);
   const std::string read =
       cuda_text::from_memory(out_, element(i.access, i.args[0] < 0 ? "" : value(i.args[0])), memory);
-  if (condition.empty()) return read;
-  return fmt::format("{} ? {} : {}", condition, read, cuda_text::literal(0, i.type));
+  if (i.args[1] < 0) return read;
+  return fmt::format("{} ? {} : {}", value(i.args[1]), read, cuda_text::literal(0, i.type));
 }
 
 std::string CudaBody::expression(int32_t index) {

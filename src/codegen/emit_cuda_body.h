@@ -47,10 +47,11 @@ class CudaBody {
   void start_reductions(const std::vector<int32_t>& reductions);
   void emit_pass(int stage, const std::vector<int32_t>& order, bool keeping);
   void emit_chunk(int stage, const std::vector<int32_t>& order, bool keeping);
-  void emit_loads(const std::vector<int32_t>& order, int stage, bool keeping);
+  void emit_whole_chunk(int stage, const std::vector<int32_t>& order, bool keeping);
+  bool reaches_vectors(int stage, const std::vector<int32_t>& order, bool keeping) const;
   void emit_lane(int stage, const std::vector<int32_t>& order, bool keeping);
-  void emit_stores(const std::vector<Store>& stores);
-  void keep_values(int stage);
+  void declare_results(int stage);
+  void store_results(int stage);
   void emit_resident_pass(int stage);
   void load_resident(const std::vector<int32_t>& loads, const char* end);
   void declare_resident(int stage, const std::vector<int32_t>& order);
@@ -75,6 +76,8 @@ class CudaBody {
   // column.
   bool in_vectors() const { return width_ > 1 || is_resident(); }
   bool is_resident() const { return mapping_.chunks > 0; }
+  // Is the text now being written that of one lane of a vector?
+  bool has_lanes() const { return in_vectors() && !one_by_one_; }
   bool is_dense(int32_t access_index) const { return access(access_index).strides.back() == Quantity{1, {}}; }
   int warps_per_row() const { return mapping_.threads_per_row / 32; }
 
@@ -86,6 +89,7 @@ class CudaBody {
   std::vector<std::string> row_strides_;
   std::vector<std::string> sizes_;
   std::vector<bool> known_;  // row values that have been written
+  bool one_by_one_ = false;  // the columns of a chunk that is not whole
 };
 
 }  // namespace deepjit

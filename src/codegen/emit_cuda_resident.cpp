@@ -11,20 +11,13 @@ namespace deepjit {
 
 void CudaBody::emit_resident_pass(int stage) {
   const std::vector<int32_t> order = plan_.needed_in(stage, true);
-  const std::vector<Store> stores = plan_.stores_of(stage);
   declare_resident(stage, order);
   open_chunks("end");
-  for (const Store& s : stores) {
-    if (is_vector_store(s)) out_.line("{} y{};", out_.vector_type(access(s.access).dtype, width_), s.access);
-  }
+  declare_results(stage);
   out_.open_lanes(width_);
   emit_lane(stage, order, true);
   out_.close();
-  for (const Store& s : stores) {
-    if (!is_vector_store(s)) continue;
-    const std::string type = CudaWriter::vector_name(access(s.access).dtype, width_);
-    out_.line("*({0}*)(a{1} + column) = y{1};", type, s.access);
-  }
+  store_results(stage);
   close_chunks();
 }
 
