@@ -3,7 +3,7 @@
 
 #include "cli/text.h"
 #include "cli/verb.h"
-#include "codegen/nvrtc.h"
+#include "codegen/cuda/nvrtc.h"
 #include "device/device.h"
 
 namespace deepjit::cli {

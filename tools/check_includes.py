@@ -55,11 +55,11 @@ RUNTIME_NEVER_HEADERS = ["google/protobuf/*", "*.pb.h", "llvm/*"]
 VENDOR = [
     (["cuda.h", "cuda_*.h", "cuda/*", "cupti*.h", "nvml.h", "nvtx3/*"],
      ["src/device/cuda", "src/kernels/nvrtc", "src/kernels/cublaslt", "src/kernels/cudnn"]),
-    (["nvrtc.h", "nvJitLink.h"], ["src/device/cuda", "src/kernels/nvrtc", "src/codegen/emit_cuda"]),
+    (["nvrtc.h", "nvJitLink.h"], ["src/device/cuda", "src/kernels/nvrtc", "src/codegen/cuda"]),
     (["cublas*.h"], ["src/kernels/cublaslt", "src/device/cuda"]),
     (["cudnn*.h"], ["src/kernels/cudnn", "src/device/cuda"]),
     (["dnnl*", "oneapi/dnnl/*"], ["src/kernels/onednn"]),
-    (["llvm/*", "llvm-c/*"], ["src/kernels/llvm", "src/codegen/emit_llvm"]),
+    (["llvm/*", "llvm-c/*"], ["src/kernels/llvm", "src/codegen/llvm"]),
     (["re2/*"], ["src/ops/text"]),
     (["google/protobuf/*", "*.pb.h", "onnx/*"], ["src/import/onnx", "src/doctor"]),
     (["NvInfer*.h"], ["integrations/tensorrt"]),

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/region.h"
+#include "codegen/region/region.h"
 
 namespace deepjit {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/region.h"
+#include "codegen/region/region.h"
 #include "ops/op.h"
 
 namespace deepjit {

@@ -7,7 +7,7 @@
 #include <queue>
 #include <set>
 
-#include "codegen/region.h"
+#include "codegen/region/region.h"
 #include "lower/explain.h"
 
 namespace deepjit {

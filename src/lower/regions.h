@@ -1,7 +1,7 @@
 // Which nodes of a graph become one kernel.
 //
 // Nodes are taken in order; each joins the regions of its producers when the result is still one kernel
-// (codegen/region.h decides) and no other step would have to run in the middle of it. Every edge that stays a
+// (codegen/region/region.h decides) and no other step would have to run in the middle of it. Every edge that stays a
 // boundary between kernels is noted with the reason: the why-ledger.
 #pragma once
 

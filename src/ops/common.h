@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "base/broadcast.h"
 #include "ops/op.h"
 
 namespace deepjit {
@@ -25,9 +26,6 @@ DType dtype_attribute(const Attributes& attrs, const std::string& name, DType fa
 // Multidirectional broadcast. Two dims that may or may not be equal give a fresh dim; unranked gives unranked.
 // Throws Error(SHAPE_MISMATCH).
 Shape broadcast_shapes(InferContext& ctx, const Shape& a, const Shape& b);
-// Is `a` equal to `b` wherever the two broadcast? So is what a Slice leaves of a larger constant: min(b, c) with c > 1
-// is b, or a mismatch that binding tells.
-bool agrees_where_valid(const Dim& a, const Dim& b);
 // All inputs from `first` on, broadcast together.
 Shape broadcast_inputs(InferContext& ctx, int first = 0);
 

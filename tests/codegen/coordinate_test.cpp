@@ -1,5 +1,5 @@
 // Coordinates: sums, splits at a size, and whole walks.
-#include "codegen/coordinate.h"
+#include "codegen/region/coordinate.h"
 
 #include <gtest/gtest.h>
 

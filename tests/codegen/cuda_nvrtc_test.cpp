@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "codegen/nvrtc.h"
+#include "codegen/cuda/nvrtc.h"
 #include "cuda_run_util.h"
 
 namespace deepjit {

@@ -14,7 +14,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "codegen/nvrtc.h"
+#include "codegen/cuda/nvrtc.h"
 #include "kernels/launch_words.h"
 #include "kernels/nvrtc/offer_data.h"
 

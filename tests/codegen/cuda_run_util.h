@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/emit_cuda.h"
+#include "codegen/cuda/emit_cuda.h"
 #include "kernels/kernel.h"
 #include "kernels/nvrtc/launch_data.h"
 

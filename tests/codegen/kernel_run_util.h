@@ -1,8 +1,8 @@
 // Compiles a kernel IR and runs it through the provider's own launcher.
 #pragma once
 
-#include "codegen/emit_llvm.h"
 #include "codegen/ir_builder.h"
+#include "codegen/llvm/emit_llvm.h"
 #include "kernels/kernel.h"
 #include "kernels/llvm/offer_data.h"
 

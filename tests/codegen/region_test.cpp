@@ -1,5 +1,5 @@
 // From a region of ops to one kernel: boxes, strides, and the reasons for refusals.
-#include "codegen/region.h"
+#include "codegen/region/region.h"
 
 #include <gtest/gtest.h>
 

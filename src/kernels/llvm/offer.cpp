@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "base/cpu.h"
-#include "codegen/emit_llvm.h"
-#include "codegen/emit_llvm_combo.h"
-#include "codegen/step_region.h"
+#include "codegen/llvm/emit_llvm.h"
+#include "codegen/llvm/emit_llvm_combo.h"
+#include "codegen/region/step_region.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_cache.h"
 #include "kernels/launch_words.h"

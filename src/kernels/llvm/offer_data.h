@@ -1,7 +1,7 @@
 // From generated CPU code to its launch data.
 #pragma once
 
-#include "codegen/emit_llvm.h"
+#include "codegen/llvm/emit_llvm.h"
 #include "kernels/llvm/launch_data.h"
 
 namespace deepjit::llvm_cpu {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "codegen/emit_cuda.h"
-#include "codegen/nvrtc.h"
-#include "codegen/step_region.h"
+#include "codegen/cuda/emit_cuda.h"
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/region/step_region.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_cache.h"
 #include "kernels/launch_words.h"

@@ -1,7 +1,7 @@
 // From generated CUDA text to its launch data.
 #pragma once
 
-#include "codegen/emit_cuda.h"
+#include "codegen/cuda/emit_cuda.h"
 #include "kernels/nvrtc/launch_data.h"
 
 namespace deepjit::nvrtc_gpu {
