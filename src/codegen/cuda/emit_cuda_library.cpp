@@ -3,6 +3,7 @@
 //
 // Text under `#ifndef DEEPJIT_EMULATED` is for a GPU only; the emulation on the CPU brings its own.
 #include <map>
+#include <vector>
 
 #include "base/error.h"
 #include "codegen/cuda/emit_cuda_writer.h"
@@ -71,18 +72,40 @@ constexpr const char* kAligned = R"(
 static __device__ __forceinline__ bool is_multiple(long long bytes, int of) { return (bytes & (of - 1)) == 0; }
 )";
 
+// Within 1 ulp, for results that are normal numbers.
+constexpr const char* kNearReciprocal = R"(
+static __device__ __forceinline__ float near_reciprocal(float x) {
+#ifdef DEEPJIT_EMULATED
+  return 1.0f / x;
+#else
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+)";
+
+// The rational function of the CPU's erf (emit_llvm_math.cpp): half the instructions of erff.
+constexpr const char* kErf32 = R"(
+static __device__ __forceinline__ float erf_f32(float x) {
+  const float a = lower_f32(fabsf(x), 3.925f);  // 1 from here on
+  const float z = a * a;
+  float p = fmaf(2.0533484530e-06f, z, 2.8376237605e-04f);
+  p = fmaf(p, z, 3.7275496870e-03f);
+  p = fmaf(p, z, 5.2630793303e-02f);
+  p = fmaf(p, z, 1.8955858052e-01f);
+  p = fmaf(p, z, 1.1283791065e+00f);
+  float q = fmaf(3.8066293200e-05f, z, 1.1527967872e-03f);
+  q = fmaf(q, z, 1.4893350191e-02f);
+  q = fmaf(q, z, 1.1375334859e-01f);
+  q = fmaf(q, z, 5.0132489204e-01f);
+  q = fmaf(q, z, 1.0f);
+  return copysignf(lower_f32(a * (p * near_reciprocal(q)), 1.0f), x);
+}
+)";
+
 // e^-|x| / (1 + e^-|x|), and 1 instead of the upper e for positive x: no overflow, and small results keep their digits.
 constexpr const char* kSigmoid32 = R"(
-#ifdef DEEPJIT_EMULATED
-static float near_reciprocal(float x) { return 1.0f / x; }
-#else
-static __device__ __forceinline__ float near_reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));  // within 1 ulp
-  return y;
-}
-#endif
-
 static __device__ __forceinline__ float sigmoid_f32(float x) {
   const float e = expf(-fabsf(x));
   return (x < 0.0f ? e : 1.0f) * near_reciprocal(1.0f + e);
@@ -181,6 +204,8 @@ std::string single_text(const std::string& name) {
       {"row_memory_bytes", kRowMemory},
       {"quotient", kQuotient},
       {"is_multiple", kAligned},
+      {"near_reciprocal", kNearReciprocal},
+      {"erf_f32", kErf32},
       {"sigmoid_f32", kSigmoid32},
       {"sigmoid_f64", kSigmoid64},
   };
@@ -188,13 +213,25 @@ std::string single_text(const std::string& name) {
   return found == texts.end() ? family_text(name) : found->second;
 }
 
+// The text of a function behind those of the functions that it calls, each text once.
+void add_text(const std::string& name, std::set<std::string>& added, std::string& all) {
+  static const std::map<std::string, std::vector<std::string>> calls = {
+      {"erf_f32", {"lower_f32", "near_reciprocal"}},
+      {"sigmoid_f32", {"near_reciprocal"}},
+  };
+  if (const auto found = calls.find(name); found != calls.end()) {
+    for (const std::string& called : found->second) add_text(called, added, all);
+  }
+  const std::string text = single_text(name);
+  if (added.insert(text).second) all += text;
+}
+
 }  // namespace
 
 std::string cuda_library_text(const std::set<std::string>& functions) {
-  std::set<std::string> texts;
-  for (const std::string& name : functions) texts.insert(single_text(name));
+  std::set<std::string> added;
   std::string all;
-  for (const std::string& text : texts) all += text;
+  for (const std::string& name : functions) add_text(name, added, all);
   return all;
 }
 
