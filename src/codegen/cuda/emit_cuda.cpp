@@ -355,6 +355,6 @@ Refusal why_not_emit_cuda(const KernelIr& kernel) {
   return {};
 }
 
-std::string cuda_emitter_version() { return "5"; }
+std::string cuda_emitter_version() { return "6"; }
 
 }  // namespace deepjit

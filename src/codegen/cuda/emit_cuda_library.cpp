@@ -85,25 +85,6 @@ static __device__ __forceinline__ float near_reciprocal(float x) {
 }
 )";
 
-// The rational function of the CPU's erf (emit_llvm_math.cpp): half the instructions of erff.
-constexpr const char* kErf32 = R"(
-static __device__ __forceinline__ float erf_f32(float x) {
-  const float a = lower_f32(fabsf(x), 3.925f);  // 1 from here on
-  const float z = a * a;
-  float p = fmaf(2.0533484530e-06f, z, 2.8376237605e-04f);
-  p = fmaf(p, z, 3.7275496870e-03f);
-  p = fmaf(p, z, 5.2630793303e-02f);
-  p = fmaf(p, z, 1.8955858052e-01f);
-  p = fmaf(p, z, 1.1283791065e+00f);
-  float q = fmaf(3.8066293200e-05f, z, 1.1527967872e-03f);
-  q = fmaf(q, z, 1.4893350191e-02f);
-  q = fmaf(q, z, 1.1375334859e-01f);
-  q = fmaf(q, z, 5.0132489204e-01f);
-  q = fmaf(q, z, 1.0f);
-  return copysignf(lower_f32(a * (p * near_reciprocal(q)), 1.0f), x);
-}
-)";
-
 // e^-|x| / (1 + e^-|x|), and 1 instead of the upper e for positive x: no overflow, and small results keep their digits.
 constexpr const char* kSigmoid32 = R"(
 static __device__ __forceinline__ float sigmoid_f32(float x) {
@@ -205,7 +186,6 @@ std::string single_text(const std::string& name) {
       {"quotient", kQuotient},
       {"is_multiple", kAligned},
       {"near_reciprocal", kNearReciprocal},
-      {"erf_f32", kErf32},
       {"sigmoid_f32", kSigmoid32},
       {"sigmoid_f64", kSigmoid64},
   };
@@ -216,7 +196,6 @@ std::string single_text(const std::string& name) {
 // The text of a function behind those of the functions that it calls, each text once.
 void add_text(const std::string& name, std::set<std::string>& added, std::string& all) {
   static const std::map<std::string, std::vector<std::string>> calls = {
-      {"erf_f32", {"lower_f32", "near_reciprocal"}},
       {"sigmoid_f32", {"near_reciprocal"}},
   };
   if (const auto found = calls.find(name); found != calls.end()) {

@@ -84,7 +84,7 @@ std::string float_function(CudaWriter& out, const Inst& inst, const std::string&
     case Opcode::LOG:
       return math("log", inst.type, x);
     case Opcode::ERF:
-      return inst.type == DType::FLOAT32 ? out.call("erf_f32", x) : math("erf", inst.type, x);
+      return math("erf", inst.type, x);
     case Opcode::TANH:
       return math("tanh", inst.type, x);
     case Opcode::SIGMOID:
