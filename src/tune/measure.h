@@ -27,7 +27,9 @@ class Workbench {
   double sample(Kernel& kernel, int repeats);
   bool on_device() const { return device_ != nullptr; }
   // What an error is relative to. OUTPUT: the largest value of the output. ELEMENT: the value itself, or the largest of
-  // its row where the step goes over rows (a sum's error is that of its terms: see docs/codegen.md).
+  // its row where the step goes over rows (a sum's error is that of its terms: see docs/codegen.md). On special values
+  // an error counts as far as it is above what the reference's own results move by when its values are rounded
+  // differently.
   enum class Scale { OUTPUT, ELEMENT };
   struct Errors {
     double largest = 0;  // infinity when NaNs or infinities differ
@@ -46,16 +48,19 @@ class Workbench {
  private:
   void run_on_host(Kernel& kernel);
   void set_indices_to_zero(const StepShape& shape);
-  std::vector<Tensor> results_of(const StepShape& on_host);
+  std::vector<Tensor> results_of(const StepShape& on_host, const Tactic& tactic = {});
+  void find_sway(const StepShape& on_host);
 
   std::unique_ptr<DeviceBench> device_;
   std::vector<Tensor> inputs_;
   std::vector<Tensor> outputs_;
   std::vector<Tensor> expected_;
   std::vector<Tensor> expected_by_steps_;  // of a region that computes in 16 bits
+  std::vector<std::vector<double>> sway_;  // of each output's elements; empty: not known
   std::vector<void*> input_addresses_;
   std::vector<void*> output_addresses_;
   std::vector<char> scratch_;
+  bool adversarial_ = false;
   bool rows_ = false;       // the step goes over rows
   bool quantizes_ = false;  // it is a region that does
 };

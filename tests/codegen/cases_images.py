@@ -2,7 +2,7 @@
 
 import numpy as np
 from cases_views import END, ints
-from fusion_case import AXES, CANCELS, N_SIZES, OPEN_SIZES, TIES, UNKNOWN, Case, draw
+from fusion_case import AXES, N_SIZES, OPEN_SIZES, TIES, UNKNOWN, Case, draw
 
 N_ONLY = ({"N": 0}, *N_SIZES)
 PIXELS = ((0, 2, 3), (2, 1, 1), (2, 16, 5), (1, 9, 65), (2, 3, 17))
@@ -177,7 +177,6 @@ BEHIND = [
         | {"two": np.float32(2), "half": np.float32(0.5), "stride": np.float32(8), "anchors": draw(3, 1, 2)},
         OPEN_SIZES,
         hard=False,
-        faults={"fusion": CANCELS},
     ),
     Case(
         "corners of boxes by Split",

@@ -115,7 +115,7 @@ class ReferenceLauncher : public Launcher {
   std::string name() const override { return "reference"; }
 
   std::unique_ptr<Kernel> make(const StepShape& shape, const Tactic& tactic) const override {
-    if (!shape.body.empty()) return make_region_kernel(shape, tactic.variant == kStepByStep);
+    if (!shape.body.empty()) return make_region_kernel(shape, tactic);
     const OpDef* def = op_registry().find(shape.step->op);
     if (def == nullptr || !def->evaluate) return nullptr;
     return std::make_unique<ReferenceKernel>(shape, *def);

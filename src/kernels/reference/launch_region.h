@@ -6,9 +6,11 @@
 
 namespace deepjit {
 
-std::unique_ptr<Kernel> make_region_kernel(const StepShape& region, bool own_tactics);
-
-// The variant of the reference's tactic that runs a region by its steps' own tactics.
+// The variants of the reference's tactic for a region: its steps by their own tactics, and its steps with every value
+// moved by a few units in the last place (launch_sway.h), differently for each number behind the word.
 constexpr const char* kStepByStep = "steps";
+constexpr const char* kSwaying = "swaying ";
+
+std::unique_ptr<Kernel> make_region_kernel(const StepShape& region, const Tactic& tactic);
 
 }  // namespace deepjit
