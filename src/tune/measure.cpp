@@ -85,6 +85,19 @@ bool quantizes(const StepShape& region) {
                      [](const StepShape& inner) { return inner.step->op == "QuantizeLinear" || quantizes(inner); });
 }
 
+void copy_bytes(const Tensor& from, const Tensor& to) {
+  if (!from.defined() || from.bytes() == 0) return;
+  std::memcpy(to.view().data, from.view().data, static_cast<size_t>(from.bytes()));
+}
+
+void add_sway(const Tensor& moved, const Tensor& right, std::vector<double>& sway) {
+  if (!moved.defined()) return;
+  const std::vector<double> here = moved.to_f64();
+  const std::vector<double> there = right.to_f64();
+  sway.resize(here.size());
+  for (size_t k = 0; k < here.size(); ++k) sway[k] = std::max(sway[k], pair_error(here[k], there[k], 1));
+}
+
 // The value that `share` of the values do not exceed.
 double quantile(std::vector<double> values, double share) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
@@ -96,7 +109,7 @@ double quantile(std::vector<double> values, double share) {
 
 Workbench::Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed, bool rows,
                      device::Device* device)
-    : adversarial_(adversarial), rows_(rows) {
+    : rows_(rows) {
   if (device != nullptr) device_ = std::make_unique<DeviceBench>(*device);
   std::mt19937_64 random(seed);
   int64_t largest = 0;
@@ -158,52 +171,50 @@ std::vector<Tensor> Workbench::results_of(const StepShape& on_host, const Tactic
     set_indices_to_zero(on_host);
     run_on_host(*reference);
   }
-  std::vector<Tensor> results;
+  return outputs();
+}
+
+std::vector<Tensor> Workbench::outputs() const {
+  std::vector<Tensor> copies;
   for (const Tensor& out : outputs_) {
-    results.push_back(out.defined() ? Tensor(out.dtype(), out.dims()) : Tensor());
-    if (out.defined() && out.bytes() > 0) {
-      std::memcpy(results.back().view().data, out.view().data, static_cast<size_t>(out.bytes()));
-    }
+    copies.push_back(out.defined() ? Tensor(out.dtype(), out.dims()) : Tensor());
+    copy_bytes(out, copies.back());
   }
-  return results;
+  return copies;
 }
 
 void Workbench::run_reference(const StepShape& shape) {
   StepShape on_host = shape;
   on_host.device = nullptr;
   for (StepShape& inner : on_host.body) inner.device = nullptr;
-  const WideRegion wide(on_host);
-  expected_ = results_of(wide.shape());
-  if (adversarial_ && !shape.body.empty()) find_sway(wide.shape());
+  reference_ = std::make_unique<WideRegion>(on_host);
+  expected_ = results_of(reference_->shape());
   // The regions of a combo have kernels, each of which rounds as the copies do.
   const bool rounds = computes_in_16_bits(shape) && !is_combo(*shape.program, *shape.step);
   if (rounds) expected_by_steps_ = results_of(on_host);
   quantizes_ = quantizes(shape);
 }
 
-// How far each result moves when all values between, too, are rounded differently. A difference of nearly equal numbers
-// moves by much more than itself times the tolerance, in any order of operations.
-void Workbench::find_sway(const StepShape& on_host) {
+// A difference of nearly equal numbers moves by much more than itself times the tolerance, in any order of operations.
+bool Workbench::learn_sway() {
   constexpr int kTries = 2;
+  if (!sway_.empty() || reference_ == nullptr || reference_->shape().body.empty()) return false;
+  const std::vector<Tensor> kernels = outputs();
   sway_.assign(outputs_.size(), {});
   for (int attempt = 1; attempt <= kTries; ++attempt) {
     Tactic tactic;
     tactic.variant = kSwaying + std::to_string(attempt);
-    const std::vector<Tensor> moved = results_of(on_host, tactic);
-    for (size_t i = 0; i < moved.size(); ++i) {
-      if (!moved[i].defined()) continue;
-      const std::vector<double> here = moved[i].to_f64();
-      const std::vector<double> right = expected_[i].to_f64();
-      sway_[i].resize(here.size());
-      for (size_t k = 0; k < here.size(); ++k) sway_[i][k] = std::max(sway_[i][k], pair_error(here[k], right[k], 1));
-    }
+    const std::vector<Tensor> moved = results_of(reference_->shape(), tactic);
+    for (size_t i = 0; i < moved.size(); ++i) add_sway(moved[i], expected_[i], sway_[i]);
   }
   for (std::vector<double>& all : sway_) {
     std::vector<double> seen;
     std::copy_if(all.begin(), all.end(), std::back_inserter(seen), [](double s) { return s > 0 && std::isfinite(s); });
-    const double usual = seen.size() * 2 < all.size() ? 0 : quantile(std::move(seen), 0.5);
+    const double usual = seen.size() * 2 < all.size() || seen.empty() ? 0 : quantile(std::move(seen), 0.5);
     for (double& s : all) s = std::max(s, usual);  // it may have come back by chance
   }
+  for (size_t i = 0; i < kernels.size(); ++i) copy_bytes(kernels[i], outputs_[i]);
+  return true;
 }
 
 namespace {
@@ -241,11 +252,11 @@ void add_errors(const Tensor& out, const Tensor& expected, const std::vector<dou
     const size_t count = std::min(width, want.size() - first);
     const double scale = largest_finite(want.data() + first, count) + floor;
     for (size_t k = first; k < first + count; ++k) {
-      const double sways = sway.empty() ? 0 : kBeyondSway * sway[k];
       const double apart = pair_error(got[k], want[k], 1);
-      const double error = apart <= sways ? 0 : (std::isfinite(apart) ? apart - sways : apart) / scale;
+      const double error = apart / scale;
       all.largest = std::max(all.largest, error);
-      if (error <= allowed.allowed || (allowed.or_one_unit && std::isfinite(error) && one_unit(k))) continue;
+      if (apart <= allowed.allowed * scale + (sway.empty() ? 0 : kBeyondSway * sway[k])) continue;
+      if (allowed.or_one_unit && std::isfinite(error) && one_unit(k)) continue;
       if (!all.pass && error / allowed.allowed <= all.wrong / all.allowed) continue;
       allowed.largest = all.largest;
       all = allowed;
@@ -275,8 +286,7 @@ Workbench::Errors Workbench::errors(Scale scale, const std::function<double(DTyp
     allowed.type = out.dtype();
     allowed.allowed = tolerance(out.dtype());
     allowed.or_one_unit = is_16_bit_float(out.dtype()) || (quantizes_ && is_quantized(out.dtype()));
-    const bool special = scale == Scale::ELEMENT && i < sway_.size();
-    add_errors(out, expected[i], special ? sway_[i] : std::vector<double>(), width, floor, allowed, all);
+    add_errors(out, expected[i], sway_.empty() ? std::vector<double>() : sway_[i], width, floor, allowed, all);
   }
   return all;
 }

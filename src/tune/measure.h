@@ -9,6 +9,7 @@
 #include "kernels/kernel.h"
 #include "tune/device_bench.h"
 #include "tune/tuner.h"
+#include "tune/wide_region.h"
 
 namespace deepjit {
 
@@ -23,13 +24,13 @@ class Workbench {
   // A region's values are rounded where it stores them (wide_region.h).
   void run_reference(const StepShape& shape);
   void run(Kernel& kernel);
+  // Learns how far the results of a region depend on rounding. False when there is nothing new to learn.
+  bool learn_sway();
   // Microseconds of one of `repeats` runs in a row.
   double sample(Kernel& kernel, int repeats);
   bool on_device() const { return device_ != nullptr; }
   // What an error is relative to. OUTPUT: the largest value of the output. ELEMENT: the value itself, or the largest of
-  // its row where the step goes over rows (a sum's error is that of its terms: see docs/codegen.md). On special values
-  // an error counts as far as it is above what the reference's own results move by when its values are rounded
-  // differently.
+  // its row where the step goes over rows (a sum's error is that of its terms: see docs/codegen.md).
   enum class Scale { OUTPUT, ELEMENT };
   struct Errors {
     double largest = 0;  // infinity when NaNs or infinities differ
@@ -43,24 +44,27 @@ class Workbench {
   // unit in its last place, which is more than 1e-3 of most bfloat16 numbers: results that are nearly the same may lie
   // on two sides of a tie. So may what a region quantizes to integers. `by_steps`: against the reference's steps one by
   // one, each of which rounds.
+  //
+  // Once the sway is known, an error passes as far as the reference's own results move when its values are rounded
+  // differently.
   Errors errors(Scale scale, const std::function<double(DType)>& tolerance, bool by_steps = false) const;
 
  private:
   void run_on_host(Kernel& kernel);
   void set_indices_to_zero(const StepShape& shape);
+  std::vector<Tensor> outputs() const;  // as they are now
   std::vector<Tensor> results_of(const StepShape& on_host, const Tactic& tactic = {});
-  void find_sway(const StepShape& on_host);
 
   std::unique_ptr<DeviceBench> device_;
   std::vector<Tensor> inputs_;
   std::vector<Tensor> outputs_;
   std::vector<Tensor> expected_;
   std::vector<Tensor> expected_by_steps_;  // of a region that computes in 16 bits
+  std::unique_ptr<WideRegion> reference_;
   std::vector<std::vector<double>> sway_;  // of each output's elements; empty: not known
   std::vector<void*> input_addresses_;
   std::vector<void*> output_addresses_;
   std::vector<char> scratch_;
-  bool adversarial_ = false;
   bool rows_ = false;       // the step goes over rows
   bool quantizes_ = false;  // it is a region that does
 };

@@ -36,7 +36,7 @@ class Verifier {
  private:
   bool goes_over_rows(const TuneTask& task) const;
   void set_odd();
-  void judge(const Workbench& bench, Workbench::Scale scale, bool by_steps, const char* where, Verdict& verdict) const;
+  void judge(Workbench& bench, Workbench::Scale scale, bool by_steps, const char* where, Verdict& verdict) const;
 
   const Program& program_;
   const TuneTask& task_;
