@@ -257,14 +257,14 @@ void CudaOnCpu::compile() {
   if (library_ == nullptr) throw Error(Code::INTERNAL, std::string("kernels that do not load: ") + dlerror());
 }
 
-bool CudaOnCpu::check_by_nvrtc(const std::set<std::string>& chosen) const {
+bool CudaOnCpu::check_by_nvrtc(const std::set<std::string>& chosen, const std::vector<int>& architectures) const {
   if (!has_nvrtc()) {
     std::cerr << kernels_.size() << " kernels are not compiled by NVRTC: it is not installed, or sanitizers watch\n";
     return false;
   }
   const std::string text = all_text(chosen);
   std::vector<std::future<nvrtc::Cubin>> cubins;
-  for (int architecture : kCudaArchitectures) {
+  for (int architecture : architectures) {
     cubins.push_back(std::async(std::launch::async,
                                 [&text, architecture] { return nvrtc::compile(text, "kernels.cu", architecture); }));
   }

@@ -36,9 +36,10 @@ class CudaOnCpu {
   // memory, with and without row buffers - and throws Error when they do not all give the same bits.
   std::unique_ptr<Kernel> make(const std::string& name, const StepShape& shape) const;
 
-  // Compiles all kernels, or the chosen ones, by NVRTC for every architecture. False, with a note, where NVRTC is not
+  // Compiles all kernels, or the chosen ones, by NVRTC for each architecture. False, with a note, where NVRTC is not
   // installed; throws Error for text that it refuses or warns about.
-  bool check_by_nvrtc(const std::set<std::string>& chosen = {}) const;
+  bool check_by_nvrtc(const std::set<std::string>& chosen = {},
+                      const std::vector<int>& architectures = kCudaArchitectures) const;
   const std::string& text(const std::string& name) const { return kernels_.at(name).source; }
   std::vector<std::string> names() const;
 
