@@ -53,7 +53,7 @@ class Workbench {
   void run_on_host(Kernel& kernel);
   void set_indices_to_zero(const StepShape& shape);
   std::vector<Tensor> outputs() const;  // as they are now
-  std::vector<Tensor> results_of(const StepShape& on_host, const Tactic& tactic = {});
+  std::vector<Tensor> results_of(const StepShape& on_host);
 
   std::unique_ptr<DeviceBench> device_;
   std::vector<Tensor> inputs_;

@@ -275,10 +275,19 @@ class Tuner {
   // Verifies all offers and times those that agree with the reference. False when the budget ended before.
   bool measure(Choice& choice, const Step& step, const TuneTask& task, const StepShape& shape,
                const std::vector<Tactic>& offers) {
-    Verifier verifier(program_, task, shape, options_);
+    choice.why = Why::NO_KERNEL;
+    std::optional<Verifier> made;
+    try {
+      made.emplace(program_, task, shape, options_);
+    } catch (const Error& e) {
+      if (e.code() != Code::INDEX_RANGE) throw;
+      log(fmt::format("{} {}: not measured, for it indexes by what tuning has no data for: {}", step.name, step.op,
+                      e.message()));
+      return true;
+    }
+    Verifier& verifier = *made;
     if (out_of_time()) return skip(step);
     verifier.prepare();
-    choice.why = Why::NO_KERNEL;
     std::vector<Candidate> candidates;
     for (const Tactic& offer : offers) {
       if (out_of_time()) return skip(step);

@@ -2,7 +2,7 @@
 
 import numpy as np
 from cases_views import END, ints
-from fusion_case import AXES, N_SIZES, OPEN_SIZES, TIES, UNKNOWN, Case, draw
+from fusion_case import AXES, N_SIZES, OPEN_SIZES, UNKNOWN, Case, draw
 
 N_ONLY = ({"N": 0}, *N_SIZES)
 PIXELS = ((0, 2, 3), (2, 1, 1), (2, 16, 5), (1, 9, 65), (2, 3, 17))
@@ -194,7 +194,6 @@ BEHIND = [
         ints(i4=[4], i5=[5], end=[END], last=[-1]) | {"low": np.float32(0.25)},
         OPEN_SIZES,
         hard=False,
-        faults={"fusion": TIES},
     ),
     Case(
         "scores without an objectness",  # channels first, as in anchor-free heads
@@ -204,7 +203,6 @@ BEHIND = [
         ints(i4=[4], end=[END]) | {"one": AXES["one"]},
         OPEN_SIZES,
         hard=False,
-        faults={"fusion": TIES},
     ),
     Case(
         "letters of CTC with their log-probability",
