@@ -4,7 +4,11 @@ namespace deepjit {
 
 namespace {
 constexpr int64_t kMostItems = 4096;
-}
+constexpr int64_t kMostOperands = 1 << 20;
+
+[[noreturn]] void damaged() { throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged"); }
+
+}  // namespace
 
 void write_quantities(std::vector<int64_t>& words, const std::vector<Quantity>& list) {
   words.push_back(static_cast<int64_t>(list.size()));
@@ -13,6 +17,21 @@ void write_quantities(std::vector<int64_t>& words, const std::vector<Quantity>& 
     words.push_back(static_cast<int64_t>(q.dims.size()));
     for (const Quantity::Factor& f : q.dims) words.push_back(f.operand * 256 + f.axis);
   }
+}
+
+const StepShape& ComboPlace::step_of(const StepShape& combo) const {
+  if (static_cast<size_t>(place) >= combo.body.size()) damaged();
+  const StepShape& step = combo.body[static_cast<size_t>(place)];
+  if (operands.size() != step.inputs.size() + step.outputs.size()) damaged();
+  for (int64_t operand : operands) {
+    if (static_cast<size_t>(operand) >= combo.inputs.size() + combo.outputs.size()) damaged();
+  }
+  return step;
+}
+
+void write_combo_place(std::vector<int64_t>& words, const ComboPlace& place) {
+  words.insert(words.end(), {place.place, static_cast<int64_t>(place.operands.size())});
+  words.insert(words.end(), place.operands.begin(), place.operands.end());
 }
 
 void write_text(std::vector<int64_t>& words, const std::string& text) {
@@ -31,10 +50,16 @@ int64_t LaunchWords::next() {
 
 int64_t LaunchWords::next(int64_t least, int64_t most) {
   const int64_t word = next();
-  if (word < least || word > most) {
-    throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged");
-  }
+  if (word < least || word > most) damaged();
   return word;
+}
+
+ComboPlace LaunchWords::combo_place() {
+  ComboPlace out;
+  out.place = next(0, INT64_MAX);
+  const int64_t operands = next(0, kMostOperands);
+  for (int64_t k = 0; k < operands; ++k) out.operands.push_back(next(0, kMostOperands));
+  return out;
 }
 
 std::string LaunchWords::text() {

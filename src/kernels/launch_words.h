@@ -12,6 +12,17 @@ namespace deepjit {
 
 void write_quantities(std::vector<int64_t>& words, const std::vector<Quantity>& list);
 
+// Where a kernel of a combo stands: its step in the combo's block, and which of the combo's operands its own are.
+struct ComboPlace {
+  int64_t place = 0;
+  std::vector<int64_t> operands;
+
+  // Its step. Throws Error(ENGINE_RANGE) where the combo has no such step or operands.
+  const StepShape& step_of(const StepShape& combo) const;
+};
+constexpr int64_t kMostComboKernels = 4096;
+void write_combo_place(std::vector<int64_t>& words, const ComboPlace& place);
+
 // Reads words one after another. Throws Error(ENGINE_RANGE) where they end too early or make no sense.
 class LaunchWords {
  public:
@@ -21,6 +32,7 @@ class LaunchWords {
   int64_t next(int64_t least, int64_t most);
   std::string text();
   std::vector<Quantity> quantities();
+  ComboPlace combo_place();
 
  private:
   std::vector<int64_t> words_;

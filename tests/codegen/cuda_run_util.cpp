@@ -90,7 +90,7 @@ class EmulatedKernel final : public Kernel {
     for (const TensorDesc& d : shape.outputs) sizes_.push_back(bytes_of(d));
     outputs_ = shape.outputs;
     for (const Part& part : parts) {
-      add_part(part, combo ? shape.body.at(static_cast<size_t>(part.place)) : shape, combo);
+      add_part(part, combo ? part.at.step_of(shape) : shape, combo);
     }
     threads_ = static_cast<int>(parts.front().launch.threads);
     if (combo) numbers_.insert(numbers_.end(), part_blocks_.begin(), part_blocks_.end());
@@ -112,7 +112,7 @@ class EmulatedKernel final : public Kernel {
 
   void add_part(const Part& part, const StepShape& step, bool combo) {
     for (size_t i = 0; i < step.inputs.size() + step.outputs.size(); ++i) {
-      arguments_.push_back(combo ? static_cast<int>(part.operands.at(i)) : static_cast<int>(i));
+      arguments_.push_back(combo ? static_cast<int>(part.at.operands.at(i)) : static_cast<int>(i));
     }
     for (const Quantity& q : part.launch.params) numbers_.push_back(value_of(q, step));
     int64_t rows = 1;
@@ -198,7 +198,7 @@ CudaOnCpu::~CudaOnCpu() {
 std::string CudaOnCpu::add(const KernelIr& kernel, const CudaMapping& mapping) {
   const CudaText text = emit_cuda_text(kernel, mapping);
   const nvrtc_gpu::LaunchData data = nvrtc_gpu::launch_data_of(kernel, mapping, text);
-  return add(text.name, {text.source, {{0, {}, nvrtc_gpu::read_launch_data(nvrtc_gpu::write_launch_data(data))}}});
+  return add(text.name, {text.source, {{{}, nvrtc_gpu::read_launch_data(nvrtc_gpu::write_launch_data(data))}}});
 }
 
 std::string CudaOnCpu::add(const std::string& name, Entry entry) {
@@ -217,7 +217,7 @@ std::string CudaOnCpu::add(const Tactic& tactic) {
     return add(data.name, {text, data.parts, true});
   }
   const nvrtc_gpu::LaunchData data = nvrtc_gpu::read_launch_data(*launch);
-  return add(data.name, {text, {{0, {}, data}}});
+  return add(data.name, {text, {{{}, data}}});
 }
 
 std::string CudaOnCpu::all_text(const std::set<std::string>& chosen) const {

@@ -199,14 +199,9 @@ class ComboKernel final : public Kernel {
   ComboKernel(const StepShape& shape, std::shared_ptr<const Executable> code, const ComboData& data)
       : code_(std::move(code)), inputs_(shape.inputs.size()), given_(inputs_ + shape.outputs.size()) {
     for (const ComboData::Part& own : data.parts) {
-      if (static_cast<size_t>(own.place) >= shape.body.size()) damaged();
-      const StepShape& step = shape.body[static_cast<size_t>(own.place)];
-      if (own.operands.size() != step.inputs.size() + step.outputs.size()) damaged();
+      const StepShape& step = own.at.step_of(shape);
       places_.push_back({Part(step, *code_, own.launch), sources_.size(), params_.size()});
-      for (int64_t operand : own.operands) {
-        if (static_cast<size_t>(operand) >= given_.size()) damaged();
-        sources_.push_back(static_cast<size_t>(operand));
-      }
+      sources_.insert(sources_.end(), own.at.operands.begin(), own.at.operands.end());
       for (const Quantity& q : own.launch.params) params_.push_back(value_of(q, step));
       const Part& part = places_.back().part;
       params_.push_back(part.rows());
@@ -239,10 +234,6 @@ class ComboKernel final : public Kernel {
     Part part;
     size_t operand, param;  // where its own begin
   };
-
-  [[noreturn]] static void damaged() {
-    throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged");
-  }
 
   std::shared_ptr<const Executable> code_;
   Joint function_ = nullptr;

@@ -1,13 +1,10 @@
 #include "kernels/llvm/launch_data.h"
 
-#include "kernels/launch_words.h"
-
 namespace deepjit::llvm_cpu {
 
 namespace {
 
 constexpr int64_t kMost = INT64_MAX;
-constexpr int64_t kMostParts = 4096;
 
 void write(std::vector<int64_t>& words, const LaunchData& data) {
   words.insert(words.end(), {data.entry, data.row_buffers, data.reduces, data.cost});
@@ -48,8 +45,7 @@ Tensor write_launch_data(const LaunchData& data) {
 Tensor write_combo_data(const ComboData& data) {
   std::vector<int64_t> words = {data.entry, static_cast<int64_t>(data.parts.size())};
   for (const ComboData::Part& part : data.parts) {
-    words.insert(words.end(), {part.place, static_cast<int64_t>(part.operands.size())});
-    words.insert(words.end(), part.operands.begin(), part.operands.end());
+    write_combo_place(words, part.at);
     write(words, part.launch);
   }
   return Tensor::vector_i64(words);
@@ -64,12 +60,10 @@ ComboData read_combo_data(const Tensor& tensor) {
   LaunchWords words(tensor);
   ComboData data;
   data.entry = words.next(0, kMost);
-  const int64_t count = words.next(1, kMostParts);
+  const int64_t count = words.next(1, kMostComboKernels);
   for (int64_t i = 0; i < count; ++i) {
     ComboData::Part part;
-    part.place = words.next(0, kMost);
-    const int64_t operands = words.next(0, kMost);
-    for (int64_t k = 0; k < operands; ++k) part.operands.push_back(words.next(0, kMost));
+    part.at = words.combo_place();
     part.launch = read(words);
     data.parts.push_back(std::move(part));
   }

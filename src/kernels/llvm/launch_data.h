@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/tensor.h"
+#include "kernels/launch_words.h"
 #include "program/quantity.h"
 
 namespace deepjit::llvm_cpu {
@@ -32,8 +33,7 @@ struct LaunchData {
 // over the operands of all kernels one after another, and each kernel's params followed by its rows and its columns.
 struct ComboData {
   struct Part {
-    int64_t place = 0;              // of its step in the combo's block
-    std::vector<int64_t> operands;  // which of the combo's they are
+    ComboPlace at;
     LaunchData launch;
   };
   int64_t entry = 0;

@@ -44,7 +44,7 @@ std::string link(const std::vector<ComboPart>& parts) {
   for (const ComboPart& part : parts) {
     const Tensor& code = packed_of(*part.step, kCodeFormat);
     const auto place = static_cast<int64_t>(part.place);
-    data.parts.push_back({place, part.operands, read_launch_data(packed_of(*part.step, kLaunchFormat))});
+    data.parts.push_back({{place, part.operands}, read_launch_data(packed_of(*part.step, kLaunchFormat))});
     const LaunchData& launch = data.parts.back().launch;
     compiled.push_back({{code.as<uint8_t>(), static_cast<size_t>(code.bytes())},
                         launch.entry,

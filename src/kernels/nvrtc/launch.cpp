@@ -136,11 +136,8 @@ class ComboKernel final : public Kernel {
     std::vector<uint64_t> blocks;
     uint64_t all = 0;
     for (const ComboData::Part& part : data.parts) {
-      if (static_cast<size_t>(part.place) >= shape.body.size()) damaged();
-      const StepShape& step = shape.body[static_cast<size_t>(part.place)];
-      if (part.operands.size() != step.inputs.size() + step.outputs.size()) damaged();
-      for (int64_t operand : part.operands) {
-        if (static_cast<size_t>(operand) >= inputs_ + shape.outputs.size()) damaged();
+      const StepShape& step = part.at.step_of(shape);
+      for (int64_t operand : part.at.operands) {
         sources_.emplace_back(arguments_.size(), static_cast<size_t>(operand));
         arguments_.push_back(0);
       }
@@ -163,10 +160,6 @@ class ComboKernel final : public Kernel {
   }
 
  private:
-  [[noreturn]] static void damaged() {
-    throw Error(Code::ENGINE_RANGE, "the launch data of a generated kernel is damaged");
-  }
-
   std::shared_ptr<device::Module> module_;
   const device::Function* function_;
   size_t inputs_;

@@ -1,14 +1,10 @@
 #include "kernels/nvrtc/launch_data.h"
 
-#include "kernels/launch_words.h"
-
 namespace deepjit::nvrtc_gpu {
 
 namespace {
 
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kMostParts = 4096;
-constexpr int64_t kMostOperands = 1 << 20;
 
 int64_t chunks_of_row(const LaunchData& data, int64_t columns) {
   return columns / data.per_thread + (columns % data.per_thread != 0 ? 1 : 0);
@@ -60,8 +56,7 @@ Tensor write_combo_data(const ComboData& data) {
   write_text(words, data.name);
   words.push_back(static_cast<int64_t>(data.parts.size()));
   for (const ComboData::Part& part : data.parts) {
-    words.insert(words.end(), {part.place, static_cast<int64_t>(part.operands.size())});
-    words.insert(words.end(), part.operands.begin(), part.operands.end());
+    write_combo_place(words, part.at);
     write(words, part.launch);
   }
   return Tensor::vector_i64(words);
@@ -77,12 +72,10 @@ ComboData read_combo_data(const Tensor& tensor) {
   ComboData data;
   data.name = words.text();
   if (!is_identifier(data.name)) throw Error(Code::ENGINE_RANGE, "a generated kernel without a name");
-  const int64_t count = words.next(1, kMostParts);
+  const int64_t count = words.next(1, kMostComboKernels);
   for (int64_t i = 0; i < count; ++i) {
     ComboData::Part part;
-    part.place = words.next(0, INT64_MAX);
-    const int64_t operands = words.next(0, kMostOperands);
-    for (int64_t k = 0; k < operands; ++k) part.operands.push_back(words.next(0, kMostOperands));
+    part.at = words.combo_place();
     part.launch = read(words);
     if (part.launch.row_buffers > 0 || (i > 0 && part.launch.threads != data.parts[0].launch.threads)) {
       throw Error(Code::ENGINE_RANGE, "generated kernels that cannot share a launch");

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/tensor.h"
+#include "kernels/launch_words.h"
 #include "program/quantity.h"
 
 namespace deepjit::nvrtc_gpu {
@@ -41,9 +42,8 @@ struct LaunchData {
 // columns, and behind them how many blocks each gets.
 struct ComboData {
   struct Part {
-    int64_t place = 0;              // of its step in the combo's block
-    std::vector<int64_t> operands;  // which of the combo's they are
-    LaunchData launch;              // all have blocks of the same size
+    ComboPlace at;
+    LaunchData launch;  // all have blocks of the same size
   };
   std::string name;
   std::vector<Part> parts;

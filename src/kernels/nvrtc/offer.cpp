@@ -117,7 +117,7 @@ class NvrtcOfferer final : public Offerer {
     const CudaCombo combo = emit_cuda_combo(texts);
     data.name = combo.name;
     for (size_t i = 0; i < parts.size(); ++i) {
-      data.parts.push_back({static_cast<int64_t>(parts[i].place), parts[i].operands,
+      data.parts.push_back({{static_cast<int64_t>(parts[i].place), parts[i].operands},
                             launch_data_of(*texts[i].kernel, texts[i].mapping, combo.parts[i])});
     }
     pack_code(shape, combo.name, combo.source, tactic);
