@@ -47,10 +47,7 @@ class Tuner {
     for (const TuneTask* task : order) {
       if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
-      StepShape shape = shape_of(program_, *task, options_);
-      shape.kernels = &kernels_;
-      const Offers offers = collect_offers(shape);
-      const std::string key = key_of(*task);
+      const auto& [shape, offers, key] = asked(*task);
       auto it = chosen_.find(key);
       if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
       apply(step, shape, offers.tactics, it->second);
@@ -104,10 +101,7 @@ class Tuner {
     }
     for (const TuneTask* task : order) {
       if (on_gpu(options_) && inside.count(task->step) != 0) continue;
-      StepShape shape = shape_of(program_, *task, options_);
-      shape.kernels = &kernels_;
-      const Offers offers = collect_offers(shape);
-      const std::string key = key_of(*task);
+      const auto& [shape, offers, key] = asked(*task);
       if (!seen.insert(key).second) continue;
       const std::optional<Choice> known = known_choice(key, offers.tactics);
       const bool unseen = on_gpu(options_) && options_.present == nullptr;
@@ -127,10 +121,6 @@ class Tuner {
     return jobs;
   }
 
-  std::string key_of(const TuneTask& task) const {
-    return sha256_hex(fingerprint_text(program_, task, options_)).substr(0, 32);
-  }
-
   void cover(const Step& region) {
     if (region.op != kRegionOp) return;
     const std::vector<int32_t>& inside = program_.blocks[static_cast<size_t>(region.blocks[0])].steps;
@@ -141,6 +131,24 @@ class Tuner {
     std::vector<Tactic> tactics;
     Refusal refused;  // why the last provider that offers nothing does so
   };
+
+  struct Asked {
+    StepShape shape;
+    Offers offers;
+    std::string key;  // the fingerprint of the task
+  };
+
+  // Each provider is asked once for a task: to compile ahead, and to choose.
+  const Asked& asked(const TuneTask& task) {
+    const auto [it, is_new] = asked_.try_emplace(&task);
+    if (!is_new) return it->second;
+    Asked& own = it->second;
+    own.shape = shape_of(program_, task, options_);
+    own.shape.kernels = &kernels_;
+    own.offers = collect_offers(own.shape);
+    own.key = sha256_hex(fingerprint_text(program_, task, options_)).substr(0, 32);
+    return own;
+  }
 
   Offers collect_offers(const StepShape& shape) const {
     Offers all;
@@ -392,6 +400,7 @@ class Tuner {
   std::map<std::string, std::string> faults_;  // of dropped candidates, by fingerprint
   std::map<std::string, Refusal> refused_;     // by fingerprint: regions that no provider generates
   std::vector<Provider> providers_;
+  std::map<const TuneTask*, Asked> asked_;
   TuneReport report_;
 };
 
