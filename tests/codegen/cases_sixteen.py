@@ -2,6 +2,7 @@
 
 import ml_dtypes
 import numpy as np
+from chain import chain
 from fusion_case import W_SIZES, Case
 
 DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -61,21 +62,9 @@ def case(name: str, dtype: str) -> Case:
     return Case(f"{name}, {dtype}", text, given, ROW if fixed else SMALL, opset=24)
 
 
-def chain(dtype: str, depth: int = 12, width: int = 256) -> Case:
-    """The wall of small operators: scale, shift, clip, Gelu, gate, residual, twelve times, and a norm."""
-    kind = DTYPES[dtype]
-    rng = np.random.default_rng(0)
-    given = {"lo": kind(-3), "hi": kind(3), "one": np.ones(width, kind)}
-    body = []
-    for i in range(depth):
-        given[f"s{i}"], given[f"b{i}"] = (rng.random(width).astype(kind) for _ in range(2))
-        y = "x" if i == 0 else f"y{i - 1}"
-        body.append(
-            f"m{i} = Mul ({y}, s{i}) a{i} = Add (m{i}, b{i}) z{i} = Clip (a{i}, lo, hi) g{i} = Gelu (z{i})"
-            f" e{i} = Sigmoid (z{i}) r{i} = Mul (x, e{i}) y{i} = Add (g{i}, r{i})"
-        )
-    body.append(f"y = LayerNormalization (y{depth - 1}, one)")
-    text = f"g ({dtype}[N,40,{width}] x) => ({dtype}[N,40,{width}] y) {{ {' '.join(body)} }}"
+def the_chain(dtype: str, depth: int = 12, width: int = 256) -> Case:
+    body, given = chain(DTYPES[dtype], width, depth)
+    text = f"g ({dtype}[N,40,{width}] x) => ({dtype}[N,40,{width}] y) {{ {body} }}"
     return Case(f"the chain of small operators, {dtype}", text, given, ROW[:1])
 
 
@@ -114,7 +103,7 @@ def with_casts(dtype: str) -> list[Case]:
 
 
 SIXTEEN_BITS = [case(name, dtype) for dtype in DTYPES for name in BODIES]
-SIXTEEN_BITS += [c for dtype in DTYPES for c in (chain(dtype), *with_casts(dtype))]
+SIXTEEN_BITS += [c for dtype in DTYPES for c in (the_chain(dtype), *with_casts(dtype))]
 SIXTEEN_BITS += [
     Case(
         f"an inner value is an output, {dtype}",

@@ -7,7 +7,7 @@ import deepjit
 import numpy as np
 import onnx
 import pytest
-from cases_sixteen import SIXTEEN_BITS, TO, chain
+from cases_sixteen import SIXTEEN_BITS, TO, the_chain
 from fused import CLI, REGION, Fused, are_neighbours, feeds_of, model
 from fusion_case import Case
 from random_regions import RandomGraph
@@ -91,7 +91,7 @@ def test_random_graphs(seed, dtype):
 
 def test_on_the_command_line(tmp_path):
     """compare takes the roundings of the steps for what they are; inspect tells what the error of a kernel is."""
-    onnx.save(chain("bfloat16", depth=3).model(), tmp_path / "m.onnx")
+    onnx.save(the_chain("bfloat16", depth=3).model(), tmp_path / "m.onnx")
     command = [CLI, "compare", tmp_path / "m.onnx", "--shapes", "x=2x40x256", "--json"]
     for words, equal in (([], True), (["--tolerance", "1e-6"], False)):
         done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=120)

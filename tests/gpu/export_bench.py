@@ -11,6 +11,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, parser
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "codegen"))
+
+from chain import chain  # noqa: E402
+
 FLOAT = {"fp32": ("float", 4, np.float32), "fp16": ("float16", 2, np.float16)}
 
 
@@ -21,22 +25,10 @@ def model(text: str, constants: dict) -> onnx.ModelProto:
     return made
 
 
-def chain(precision: str, depth: int = 12, width: int = 256) -> onnx.ModelProto:
-    """The wall of small operators: scale, shift, clip, gelu, gate, residual, twelve times, and a norm."""
+def chain_of(precision: str, width: int = 256) -> onnx.ModelProto:
     word, _, dtype = FLOAT[precision]
-    rng = np.random.default_rng(0)
-    constants = {"lo": dtype(-3), "hi": dtype(3), "one": np.ones(width, dtype)}
-    body = []
-    for i in range(depth):
-        constants[f"s{i}"], constants[f"b{i}"] = (rng.random(width).astype(dtype) for _ in range(2))
-        y = "x" if i == 0 else f"y{i - 1}"
-        body.append(
-            f"m{i} = Mul ({y}, s{i}) a{i} = Add (m{i}, b{i}) z{i} = Clip (a{i}, lo, hi) g{i} = Gelu (z{i})"
-            f" e{i} = Sigmoid (z{i}) r{i} = Mul (x, e{i}) y{i} = Add (g{i}, r{i})"
-        )
-    body.append(f"y = LayerNormalization (y{depth - 1}, one)")
-    text = f"g ({word}[N,400,{width}] x) => ({word}[N,400,{width}] y) {{ {' '.join(body)} }}"
-    return model(text, constants)
+    body, constants = chain(dtype, width)
+    return model(f"g ({word}[N,400,{width}] x) => ({word}[N,400,{width}] y) {{ {body} }}", constants)
 
 
 def rows_of(precision: str) -> dict[str, tuple[onnx.ModelProto, int, int]]:
@@ -69,7 +61,7 @@ def export(folder: Path) -> int:
         runs.append({"name": name, "file": file, "shapes": inputs, "bytes": bytes_moved})
 
     for precision, (_, size, _) in FLOAT.items():
-        made = chain(precision)
+        made = chain_of(precision)
         for batch in (1, 16):
             add(f"chain_{precision}@{batch}", made, {"x": [batch, 400, 256]}, 2 * batch * 400 * 256 * size)
         counts = {
