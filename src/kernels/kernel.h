@@ -38,11 +38,12 @@ struct StepShape {
   KernelCache* kernels = nullptr;  // build side: where compiled kernels are kept; nullptr: nowhere
 };
 
-// Addresses for one launch, one per input and output of the step (nullptr for omitted ones).
+// Addresses for one launch, one per input and output of the step (nullptr for omitted ones). On a device an input that
+// the tactic packed is the packed data there.
 struct KernelArgs {
   void* const* inputs = nullptr;
   void* const* outputs = nullptr;
-  void* scratch = nullptr;           // scratch_bytes() bytes, 64-byte aligned
+  void* scratch = nullptr;           // scratch_bytes() bytes, 64-byte aligned (256 on a device)
   device::Stream* stream = nullptr;  // of a GPU: all addresses are the device's, and run() only launches
 };
 

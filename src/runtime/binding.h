@@ -50,6 +50,8 @@ struct BoundStep {
   std::vector<int32_t> outputs;
   std::unique_ptr<Kernel> kernel;
   std::vector<TensorDesc> seen;  // DYNAMIC: input shapes that `kernel` was made for
+  // KERNEL on a device: the tactic's packed operands there, in place of those inputs.
+  std::vector<std::pair<size_t, void*>> packed;
   std::unique_ptr<ControlState> control;
   // DYNAMIC and CONTROL: buffers that share an output's memory, (buffer, output). Their shape follows too,
   // unless it is fixed.

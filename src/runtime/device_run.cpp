@@ -14,6 +14,10 @@ size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 std::byte* at(void* base, size_t offset) { return static_cast<std::byte*>(base) + offset; }
 
+size_t arena_and_scratch(const Binding& binding) {
+  return aligned(binding.arena_bytes) + aligned(binding.scratch_bytes);
+}
+
 size_t bytes_of(const TensorDesc& desc) { return static_cast<size_t>(desc.bytes()); }
 
 // Constants that a step reads, also in branches that a binding may take, or that are outputs themselves.
@@ -31,22 +35,37 @@ std::vector<int32_t> constants_read(const Program& program) {
   return read;
 }
 
+// What tactics of the steps packed of constants; code has no input.
+std::vector<const PackedOperand*> packed_operands(const Program& program) {
+  std::vector<const PackedOperand*> packed;
+  for (const Step& step : program.steps) {
+    for (const PackedOperand& operand : step.tactic.packed) {
+      if (operand.input >= 0) packed.push_back(&operand);
+    }
+  }
+  return packed;
+}
+
 }  // namespace
 
 DeviceSide::DeviceSide(const Program& program, std::shared_ptr<device::Device> device)
     : device_(std::move(device)), memory_(*device_, device::Memory::Kind::DEVICE) {
-  const std::vector<int32_t> read = constants_read(program);
-  const auto tensor = [&](int32_t buffer) { return program.buffers[static_cast<size_t>(buffer)].constant.view(); };
+  std::vector<std::pair<TensorView, void**>> places;
+  for (int32_t buffer : constants_read(program)) {
+    places.emplace_back(program.buffers[static_cast<size_t>(buffer)].constant.view(), &constants_[buffer]);
+  }
+  for (const PackedOperand* operand : packed_operands(program)) {
+    places.emplace_back(operand->data.view(), &packed_[operand]);
+  }
   size_t bytes = 0;
-  for (int32_t buffer : read) bytes += aligned(static_cast<size_t>(tensor(buffer).bytes()));
-  if (read.empty()) return;
+  for (const auto& [view, place] : places) bytes += aligned(static_cast<size_t>(view.bytes()));
+  if (places.empty()) return;
   void* base = memory_.ensure(bytes);
   const auto stream = device_->make_stream();
   size_t offset = 0;
-  for (int32_t buffer : read) {
-    const TensorView view = tensor(buffer);
-    constants_[buffer] = at(base, offset);
-    stream->copy_in(at(base, offset), view.data, static_cast<size_t>(view.bytes()));
+  for (const auto& [view, place] : places) {
+    *place = at(base, offset);
+    stream->copy_in(*place, view.data, static_cast<size_t>(view.bytes()));
     offset += aligned(static_cast<size_t>(view.bytes()));
   }
   stream->synchronize();
@@ -55,6 +74,14 @@ DeviceSide::DeviceSide(const Program& program, std::shared_ptr<device::Device> d
 void* DeviceSide::constant(int32_t buffer) const {
   const auto found = constants_.find(buffer);
   return found == constants_.end() ? nullptr : found->second;
+}
+
+std::vector<std::pair<size_t, void*>> DeviceSide::packed(const Step& step) const {
+  std::vector<std::pair<size_t, void*>> places;
+  for (const PackedOperand& operand : step.tactic.packed) {
+    if (operand.input >= 0) places.emplace_back(static_cast<size_t>(operand.input), packed_.at(&operand));
+  }
+  return places;
 }
 
 DeviceRun::DeviceRun(std::shared_ptr<const DeviceSide> side)
@@ -111,12 +138,15 @@ void DeviceRun::prepare(const ProgramInfo& info, Binding& binding) {
     own.output_bytes += aligned(bytes_of(desc));
   }
   upload_known(binding, own);
+  for (BoundStep& bound : binding.steps) {
+    if (bound.kind == BoundStep::Kind::KERNEL) bound.packed = side_->packed(*bound.step);
+  }
   binding.on_device = std::move(made);
 }
 
 // Points every slot at device memory. A block that has moved makes the graph of before useless.
 void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBinding& own) {
-  const size_t arena = aligned(binding.arena_bytes + binding.scratch_bytes);
+  const size_t arena = arena_and_scratch(binding);
   void* base = memory_.ensure(arena + own.input_bytes + own.output_bytes);
   staging_.ensure(own.input_bytes + own.output_bytes);
   if (own.base == base) return;
@@ -137,7 +167,7 @@ void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBi
 
 void DeviceRun::launch_steps(const ProgramInfo& info, Binding& binding, DeviceBinding& own, Observer* observer) {
   binding.device = &use_;
-  void* scratch = at(own.base, binding.arena_bytes);
+  void* scratch = at(own.base, aligned(binding.arena_bytes));
   if (observer != nullptr || own.runs == 0) {
     if (measure_) stream_->record(*start_);
     execute(info, binding, scratch, observer);
@@ -164,7 +194,7 @@ void DeviceRun::run_on_stream(const ProgramInfo& info, Binding& binding, std::sp
                               Observer* observer) {
   DeviceBinding& own = *binding.on_device;
   place_values(info, binding, own);
-  const size_t arena = aligned(binding.arena_bytes + binding.scratch_bytes);
+  const size_t arena = arena_and_scratch(binding);
   for (const DeviceBinding::Place& p : own.inputs) {
     if (p.bytes > 0) std::memcpy(at(staging_.data(), p.offset), fed[p.input].data, p.bytes);
   }

@@ -1,6 +1,7 @@
 // Engines whose steps run on a device: what of them lies there, and how a context runs a binding.
 //
-// DeviceSide belongs to an engine: the device and the constants on it, uploaded once for all contexts. DeviceRun
+// DeviceSide belongs to an engine: the device, and on it the constants and what tactics packed of them, uploaded once
+// for all contexts. DeviceRun
 // belongs to a context: a stream, one block of device memory for values, inputs and outputs, and one of host memory
 // that copies go through. A run copies the inputs in, launches the steps on the stream, copies the outputs out and
 // waits once, at its end. When the shapes of a binding come for the second time its launches are captured as a graph,
@@ -23,12 +24,15 @@ class DeviceSide {
   device::Device& device() const { return *device_; }
   // Where a constant lies on the device; nullptr when no step reads it there.
   void* constant(int32_t buffer) const;
+  // The operands that the step's tactic packs, by input.
+  std::vector<std::pair<size_t, void*>> packed(const Step& step) const;
   size_t bytes() const { return memory_.bytes(); }
 
  private:
   std::shared_ptr<device::Device> device_;
   device::Memory memory_;
   std::unordered_map<int32_t, void*> constants_;
+  std::unordered_map<const PackedOperand*, void*> packed_;
 };
 
 // How launches of a binding reach the device; the events are there to time single steps.

@@ -28,6 +28,7 @@ void launch(Binding& binding, BoundStep& bound, void* scratch) {
   for (size_t i = 0; i < bound.inputs.size(); ++i) {
     binding.input_addresses[i] = bound.inputs[i] < 0 ? nullptr : slot_of(binding, bound.inputs[i]).data;
   }
+  for (const auto& [input, address] : bound.packed) binding.input_addresses[input] = address;
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
     binding.output_addresses[i] = bound.outputs[i] < 0 ? nullptr : slot_of(binding, bound.outputs[i]).data;
   }

@@ -15,7 +15,35 @@ DeviceBench::DeviceBench(device::Device& device)
       stream_(device.make_stream()),
       before_(device.make_event()),
       after_(device.make_event()),
-      memory_(device, device::Memory::Kind::DEVICE) {}
+      memory_(device, device::Memory::Kind::DEVICE),
+      scratch_(device, device::Memory::Kind::DEVICE) {}
+
+void DeviceBench::bring(const Kernel& kernel, const Tactic& tactic) {
+  packed_.erase(&kernel);  // of another kernel that was here
+  size_t bytes = 0;
+  for (const PackedOperand& operand : tactic.packed) bytes += operand.input < 0 ? 0 : aligned(operand.data);
+  if (bytes == 0) return;
+  Packed& packed = packed_.emplace(&kernel, Packed{{}, {device_, device::Memory::Kind::DEVICE}}).first->second;
+  auto* base = static_cast<std::byte*>(packed.memory.ensure(bytes));
+  for (const PackedOperand& operand : tactic.packed) {
+    if (operand.input < 0) continue;
+    stream_->copy_in(base, operand.data.view().data, static_cast<size_t>(operand.data.bytes()));
+    packed.places.emplace_back(static_cast<size_t>(operand.input), base);
+    base += aligned(operand.data);
+  }
+  stream_->synchronize();
+}
+
+// Memory that has to grow would move under the graphs that use it.
+KernelArgs DeviceBench::args_for(const Kernel& kernel) {
+  if (kernel.scratch_bytes() > scratch_.bytes()) graphs_.clear();
+  void* scratch = kernel.scratch_bytes() == 0 ? nullptr : scratch_.ensure(kernel.scratch_bytes());
+  given_ = inputs_;
+  if (const auto found = packed_.find(&kernel); found != packed_.end()) {
+    for (const auto& [input, address] : found->second.places) given_[input] = address;
+  }
+  return {given_.data(), outputs_.data(), scratch, stream_.get()};
+}
 
 // Gives every operand its place and copies the inputs there, the first time.
 void DeviceBench::place(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
@@ -43,7 +71,7 @@ void DeviceBench::run(Kernel& kernel, const std::vector<Tensor>& inputs, const s
   for (size_t i = 0; i < outputs.size(); ++i) {  // stale results must not pass
     if (outputs[i].defined()) stream_->fill(outputs_[i], 0x7f, static_cast<size_t>(outputs[i].bytes()));
   }
-  kernel.run(args());
+  kernel.run(args_for(kernel));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) continue;
     stream_->copy_out(outputs[i].view().data, outputs_[i], static_cast<size_t>(outputs[i].bytes()));
@@ -52,10 +80,11 @@ void DeviceBench::run(Kernel& kernel, const std::vector<Tensor>& inputs, const s
 }
 
 double DeviceBench::sample(Kernel& kernel, int repeats) {
+  const KernelArgs args = args_for(kernel);
   auto& graph = graphs_[{&kernel, repeats}];
   if (graph == nullptr) {
     stream_->begin_capture();
-    for (int i = 0; i < repeats; ++i) kernel.run(args());
+    for (int i = 0; i < repeats; ++i) kernel.run(args);
     graph = stream_->end_capture();
     stream_->launch(*graph);  // its first launch also uploads it
   }

@@ -17,6 +17,8 @@ class DeviceBench {
  public:
   explicit DeviceBench(device::Device& device);
 
+  // What the tactic of this kernel packed stands in place of those inputs from now on.
+  void bring(const Kernel& kernel, const Tactic& tactic);
   // Runs once over these operands; the outputs come back to where they are on the host.
   void run(Kernel& kernel, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
   // Microseconds of one of `repeats` launches in a row, over the operands of the last run.
@@ -24,7 +26,7 @@ class DeviceBench {
 
  private:
   void place(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
-  KernelArgs args() { return {inputs_.data(), outputs_.data(), nullptr, stream_.get()}; }
+  KernelArgs args_for(const Kernel& kernel);
 
   device::Device& device_;
   std::unique_ptr<device::Stream> stream_;
@@ -33,6 +35,13 @@ class DeviceBench {
   bool placed_ = false;
   std::vector<void*> inputs_;
   std::vector<void*> outputs_;
+  device::Memory scratch_;
+  struct Packed {
+    std::vector<std::pair<size_t, void*>> places;  // by input
+    device::Memory memory;
+  };
+  std::map<const Kernel*, Packed> packed_;
+  std::vector<void*> given_;                                                  // inputs of the kernel at work
   std::map<std::pair<Kernel*, int>, std::unique_ptr<device::Graph>> graphs_;  // by kernel and repeats
 };
 

@@ -24,6 +24,10 @@ class Workbench {
   // A region's values are rounded where it stores them (wide_region.h).
   void run_reference(const StepShape& shape);
   void run(Kernel& kernel);
+  // Before a kernel runs on a device: gives it what its tactic packed.
+  void bring(const Kernel& kernel, const Tactic& tactic) {
+    if (device_ != nullptr) device_->bring(kernel, tactic);
+  }
   // Learns how far the results of a region depend on rounding. False when there is nothing new to learn.
   bool learn_sway();
   // Microseconds of one of `repeats` runs in a row.

@@ -94,15 +94,18 @@ void Verifier::judge(Workbench& bench, Workbench::Scale scale, bool by_steps, co
 Verifier::Verdict Verifier::check(Kernel& kernel, const Launcher& launcher, const Tactic& tactic) {
   const bool by_steps = tactic.provider == reference_launcher().name() && tactic.variant == kStepByStep;
   Verdict verdict;
+  plain_.bring(kernel, tactic);
   plain_.run(kernel);
   judge(plain_, Workbench::Scale::OUTPUT, by_steps, "", verdict);
   if (verdict.fault.empty() && odd_ != nullptr) {
     if (const std::unique_ptr<Kernel> small = launcher.make(odd_shape_, tactic)) {
+      odd_->bring(*small, tactic);
       odd_->run(*small);
       judge(*odd_, Workbench::Scale::OUTPUT, by_steps, " at odd sizes", verdict);
     }
   }
   if (verdict.fault.empty() && hard_ != nullptr) {
+    hard_->bring(kernel, tactic);
     hard_->run(kernel);
     judge(*hard_, Workbench::Scale::ELEMENT, by_steps, " on special values", verdict);
   }
