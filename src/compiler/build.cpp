@@ -116,7 +116,6 @@ class Build {
     PassOptions pass_options;
     pass_options.level = options_.level;
     pass_options.disabled = options_.disabled_passes;
-    if (on_gpu()) pass_options.disabled.insert("layout_nhwc");  // for convolutions of the CPU's library
     if (options_.dump) {
       pass_options.dump = [&](const std::string& pass, const Graph& g) { dump("pass:" + pass, print_graph(g)); };
     }

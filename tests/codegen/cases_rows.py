@@ -5,7 +5,6 @@ from cases_views import ints
 from fusion_case import (
     AXES,
     IMAGES,
-    LAYOUT,
     N_SIZES,
     OPEN_SIZES,
     W_SIZES,
@@ -147,7 +146,6 @@ ALONG_LAST = [
         "g (float[N,4,5,W] x) => (float[N,4,5,W] y) { a = GlobalAveragePool (x) b = Sigmoid (a) y = Mul (x, b) }",
         dims=W_SIZES,
         hard=False,
-        faults={"fusion": LAYOUT},
     ),
     Case(
         "squeeze and excite, its layout kept",

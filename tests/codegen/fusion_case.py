@@ -52,7 +52,6 @@ SHIFTED = "a Reshape of what a Slice shifted is no walk along its dims"
 PART = "a reduction is not computed for a part of the kernel's box"
 CUT_ROW = "a part of a Softmax's row is no row"
 ONE_ROW = "what a reduction over one row gives is used along one row of its own: a kernel has one row"
-LAYOUT = "layout_nhwc takes a lone pooling op out of its region"
 
 AXES = {"last": np.array([-1]), "hw": np.array([2, 3]), "one": np.array([1]), "two": np.array([2])}
 N_SIZES = tuple({"N": n} for n in (1, 2, 7))

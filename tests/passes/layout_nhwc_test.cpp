@@ -19,9 +19,35 @@ TEST(LayoutNhwc, ConvBetweenTransposes) {
   })");
 }
 
+TEST(LayoutNhwc, SixteenBits) {
+  for (const char* type : {"float16", "bfloat16"}) {
+    const std::string t = type;
+    expect_pass("layout_nhwc", use_nhwc,
+                "graph @g(%x: " + t + "[N,3,H,W]) -> (%y) { %w = constant " + t +
+                    "[4,3,3,3] random(1) %y = Conv(%x, %w) {pads=[1,1,1,1]} }",
+                "graph @g(%x: " + t + "[N,3,H,W]) -> (%y) { %w = constant " + t +
+                    "[4,3,3,3] random(1) %t = Transpose(%x) {perm=[0,2,3,1]} "
+                    "%c = deepjit.Conv(%t, %w) {layout=\"NHWC\", pads=[1,1,1,1]} "
+                    "%y = Transpose(%c) {perm=[0,3,1,2]} }");
+  }
+}
+
+TEST(LayoutNhwc, WhatTakesAllPositionsIsAReduction) {
+  for (const auto& [pool, reduction] :
+       {std::pair{"GlobalAveragePool", "ReduceMean"}, std::pair{"GlobalMaxPool", "ReduceMax"}}) {
+    expect_pass("layout_nhwc", use_nhwc,
+                "graph @g(%x: float32[N,3,H,W]) -> (%y) { %y = " + std::string(pool) + "(%x) }",
+                "graph @g(%x: float32[N,3,H,W]) -> (%y) { %a = constant int64[2] [2,3] %y = " + std::string(reduction) +
+                    "(%x, %a) }");
+  }
+}
+
 TEST(LayoutNhwc, OtherRanksAndTypesStay) {
   expect_unchanged("layout_nhwc", use_nhwc,
                    "graph @g(%x: float32[N,3,H]) -> (%y) { %w = constant float32[4,3,3] random(1) %y = Conv(%x, %w) }");
+  expect_unchanged(
+      "layout_nhwc", use_nhwc,
+      "graph @g(%x: float64[N,3,H,W]) -> (%y) { %w = constant float64[4,3,1,1] random(1) %y = Conv(%x, %w) }");
   expect_unchanged("layout_nhwc", use_nhwc,
                    "graph @g(%x: float32[N,3,H,W]) -> (%y, %i) { %y, %i = MaxPool(%x) {kernel_shape=[2,2]} }");
 }

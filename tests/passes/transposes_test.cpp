@@ -31,6 +31,42 @@ TEST(Transposes, OnlySizeOneMoves) {
                 "graph @g(%x: float32[N,3,1,1]) -> (%y) { %t = constant int64[4] [0,1,1,3] %y = Reshape(%x, %t) }");
 }
 
+TEST(Transposes, AroundAReshapeThatJoins) {
+  // The patches of a vision transformer: nothing moves.
+  expect_turned(R"(graph @g(%x: float32[N,4,5,3]) -> (%y) {
+    %t = constant int64[3] [0,3,-1]
+    %a = Transpose(%x) {perm=[0,3,1,2]}
+    %b = Reshape(%a, %t)
+    %y = Transpose(%b) {perm=[0,2,1]}
+  })",
+                R"(graph @g(%x: float32[N,4,5,3]) -> (%y) {
+    %t = constant int64[3] [0,20,3]
+    %y = Reshape(%x, %t)
+  })");
+  // One Transpose is left.
+  expect_turned(R"(graph @g(%x: float32[N,4,5,3]) -> (%y) {
+    %t = constant int64[3] [0,3,-1]
+    %a = Transpose(%x) {perm=[0,3,1,2]}
+    %b = Reshape(%a, %t)
+    %y = Transpose(%b) {perm=[2,0,1]}
+  })",
+                R"(graph @g(%x: float32[N,4,5,3]) -> (%y) {
+    %t = constant int64[3] [0,20,3]
+    %b = Reshape(%x, %t)
+    %y = Transpose(%b) {perm=[1,0,2]}
+  })");
+  // The dims that the Reshape joins do not lie together, or not in this order, before the first Transpose.
+  for (const char* perm : {"[0,2,3,1]", "[0,1,3,2]"}) {
+    expect_kept(R"(graph @g(%x: float32[N,4,5,3]) -> (%y) {
+      %t = constant int64[3] [0,0,-1]
+      %a = Transpose(%x) {perm=)" +
+                std::string(perm) + R"(}
+      %b = Reshape(%a, %t)
+      %y = Transpose(%b) {perm=[0,2,1]}
+    })");
+  }
+}
+
 // What is turned and what reads it through a Transpose belong to one region: the shapes must still add up.
 TEST(Transposes, ThatReadsItsOwnRegion) {
   const auto graph = parse_graph(R"(graph @g(%x: float32[2,1,1,1]) -> (%y) {

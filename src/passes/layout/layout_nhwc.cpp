@@ -10,14 +10,16 @@ namespace deepjit {
 namespace {
 
 bool has_nhwc_form(const std::string& op) {
-  static const std::set<std::string> ops = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"};
+  static const std::set<std::string> ops = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"};
   return ops.count(op) != 0 && op_registry().find("deepjit." + op) != nullptr;
 }
+
+bool has_kernels(DType dtype) { return dtype == DType::FLOAT32 || dtype == DType::FLOAT16 || dtype == DType::BFLOAT16; }
 
 bool convert(Node* node) {
   const Value* x = node->input(0);
   if (!has_nhwc_form(node->op) || node->outputs.size() != 1 || !ranked(x) || x->type.shape.rank() != 4) return false;
-  if (x->type.dtype != DType::FLOAT32 || !ranked(node->output())) return false;
+  if (!has_kernels(x->type.dtype) || !ranked(node->output())) return false;
   auto transpose = [&](Value* v, std::vector<int64_t> perm) {
     Attributes attrs;
     attrs.set("perm", std::move(perm));
@@ -35,21 +37,23 @@ bool convert(Node* node) {
   return replace_node(node, original);
 }
 
-// A maximum over all positions is a reduction, which needs no order of axes.
-bool reduce_max(Node* node) {
+// A mean or maximum over all positions is a reduction, which needs no order of axes, and fuses with what stands around.
+bool reduce_positions(Node* node) {
+  const bool mean = node->op == "GlobalAveragePool";
   const Value* x = node->input(0);
-  if (node->op != "GlobalMaxPool" || !ranked(x)) return false;
+  if ((!mean && node->op != "GlobalMaxPool") || !ranked(x)) return false;
   std::vector<int64_t> axes;
   for (int i = 2; i < x->type.shape.rank(); ++i) axes.push_back(i);
   if (axes.empty()) return false;
-  return replace_node(node, emit(node, "ReduceMax", {node->input(0), emit_ints(node, axes)}, {}, node));
+  const char* const op = mean ? "ReduceMean" : "ReduceMax";
+  return replace_node(node, emit(node, op, {node->input(0), emit_ints(node, axes)}, {}, node));
 }
 
 }  // namespace
 
 bool use_nhwc(Graph& graph) {
   bool changed = false;
-  for (Node* node : graph.snapshot()) changed = convert(node) || reduce_max(node) || changed;
+  for (Node* node : graph.snapshot()) changed = convert(node) || reduce_positions(node) || changed;
   return changed;
 }
 

@@ -1,5 +1,7 @@
 #include "passes/layout/transposes.h"
 
+#include <algorithm>
+
 #include "passes/edit.h"
 #include "passes/layout/permutation.h"
 
@@ -18,6 +20,59 @@ bool merge_transpose(Node* node) {
   node->attrs.set("perm", p);
   node->graph->set_input(node, 0, inner->input(0));
   return true;
+}
+
+// For each dim of `to`, how many neighbouring dims of `from` it joins; nothing when it is no such view.
+std::optional<std::vector<size_t>> joined_dims(const Shape& from, const Shape& to) {
+  std::vector<size_t> counts;
+  int next = 0;
+  for (int i = 0; i < to.rank(); ++i) {
+    Dim size = next < from.rank() ? from[next] : Dim(0);
+    size_t count = 1;
+    for (++next; !(size == to[i]) && next < from.rank(); ++next, ++count) size = size * from[next];
+    if (!(size == to[i])) return std::nullopt;
+    counts.push_back(count);
+  }
+  return next == from.rank() ? std::optional(counts) : std::nullopt;
+}
+
+// A Transpose of a Reshape of a Transpose, where the Reshape joins dims that lie together before them all: a
+// Reshape and one Transpose, or none.
+bool merge_around_reshape(Node* node) {
+  Node* view = node->op == "Transpose" ? producer_of(node->input(0), "Reshape") : nullptr;
+  const Node* inner = view == nullptr ? nullptr : producer_of(view->input(0), "Transpose");
+  if (inner == nullptr || !ranked(inner->input(0)) || !ranked(view->output())) return false;
+  const Shape& source = inner->input(0)->type.shape;
+  const Permutation p = perm_of(*inner);
+  const auto counts = joined_dims(permute(source, p), view->output()->type.shape);
+  if (!counts) return false;
+  std::vector<std::pair<int64_t, Dim>> groups;  // first dim in the source, and size
+  size_t next = 0;
+  for (size_t count : *counts) {
+    Dim size = source[static_cast<int>(p[next])];
+    for (size_t i = 1; i < count; ++i) {
+      if (p[next + i] != p[next] + static_cast<int64_t>(i)) return false;
+      size = size * source[static_cast<int>(p[next + i])];
+    }
+    groups.emplace_back(p[next], size);
+    next += count;
+  }
+  // order[i]: which dim of the view's result is dim i when they stand in the source's order.
+  Permutation order(groups.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return groups[static_cast<size_t>(a)].first < groups[static_cast<size_t>(b)].first;
+  });
+  std::vector<Dim> dims;
+  for (int64_t i : order) dims.push_back(groups[static_cast<size_t>(i)].second);
+  const Permutation whole = compose(inverse(order), perm_of(*node));
+  if (!is_identity(whole) && only_user(view->output()) != node) return false;
+  Value* joined = emit_reshape(node, inner->input(0), dims, view);
+  if (joined == nullptr) return false;
+  if (is_identity(whole)) return replace_node(node, joined);
+  Attributes attrs;
+  attrs.set("perm", whole);
+  return replace_node(node, emit(node, "Transpose", {joined}, std::move(attrs), node));
 }
 
 // Squeeze or Unsqueeze of a Transpose: the other way round.
@@ -84,6 +139,7 @@ bool for_nodes(Graph& graph, F&& f) {
 bool reduce_transposes(Graph& graph) {
   bool changed = for_nodes(graph, sink_below_squeeze);
   changed = for_nodes(graph, merge_transpose) || changed;
+  changed = for_nodes(graph, merge_around_reshape) || changed;
   // Every turn leaves fewer transposed bytes; the cap only guards against sizes that were guessed badly.
   for (size_t turns = 2 * graph.nodes().size(); turns > 0 && turn_regions(graph); --turns) {
     changed = true;
