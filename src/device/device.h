@@ -35,9 +35,15 @@ struct Launch {
   size_t shared_bytes = 0;
 };
 
+// Where an address lies: in host memory that nothing is known of, in page-locked host memory, in memory of this device
+// (managed memory too), or of another one.
+enum class Where { PAGEABLE, PINNED, HERE, ELSEWHERE };
+
 class Event {
  public:
   virtual ~Event() = default;
+  // Waits until its stream has passed its last record; does not wait when there was none.
+  virtual void synchronize() = 0;
 };
 
 class Graph {
@@ -72,10 +78,17 @@ class Stream {
   // Every argument is eight bytes: an address or an integer.
   virtual void launch(const Function& function, const Launch& shape, std::span<const uint64_t> arguments) = 0;
   virtual void record(Event& event) = 0;
+  // What comes later on this stream runs when the stream of the event has passed its last record, if there was one.
+  virtual void wait(const Event& event) = 0;
   virtual void synchronize() = 0;
   virtual void begin_capture() = 0;
-  virtual std::unique_ptr<Graph> end_capture() = 0;
+  // `older`, a graph that has been launched before, becomes what was captured when it has the same nodes and only
+  // addresses and numbers differ: that is much faster than a new one. Launches of it that are under way are not
+  // touched.
+  virtual std::unique_ptr<Graph> end_capture(std::unique_ptr<Graph> older = nullptr) = 0;
   virtual void launch(const Graph& graph) = 0;
+  // As the device's own library knows it: a CUstream.
+  virtual void* handle() const = 0;
 };
 
 class Device {
@@ -89,7 +102,10 @@ class Device {
   // Host memory that copies run fastest from and to.
   virtual void* allocate_host(size_t bytes) = 0;
   virtual void free_host(void* memory) noexcept = 0;
+  virtual Where locate(const void* address) const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  // A stream of somebody else by its handle(): it must outlive the one that is made, which does not destroy it.
+  virtual std::unique_ptr<Stream> borrow_stream(void* handle) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   // Between two events that their streams have passed.
   virtual double elapsed_us(const Event& from, const Event& to) = 0;

@@ -214,6 +214,112 @@ TEST_P(DeviceTest, CaptureAllowsNothingThatWaits) {
   stream_->synchronize();
 }
 
+TEST_P(DeviceTest, KnowsWhereMemoryLies) {
+  device::Memory here(*device_, device::Memory::Kind::DEVICE);
+  device::Memory pinned(*device_, device::Memory::Kind::HOST);
+  const auto* first = static_cast<const std::byte*>(here.ensure(1000));
+  EXPECT_EQ(device_->locate(first), device::Where::HERE);
+  EXPECT_EQ(device_->locate(first + 999), device::Where::HERE);
+  EXPECT_EQ(device_->locate(static_cast<const std::byte*>(pinned.ensure(1000)) + 8), device::Where::PINNED);
+  const Words own(4);
+  EXPECT_EQ(device_->locate(own.data()), device::Where::PAGEABLE);
+}
+
+// The second stream reads what the first writes last, after four fills that take a while.
+TEST_P(DeviceTest, AStreamWaitsForAnother) {
+  const auto other = device_->make_stream();
+  const auto written = device_->make_event();
+  other->wait(*written);  // never recorded: nothing to wait for
+  written->synchronize();
+  const size_t count = 1 << 20;
+  const device::Memory memory = upload(Words(count, 3));
+  device::Memory copy(*device_, device::Memory::Kind::DEVICE);
+  copy.ensure(count * 8);
+  for (int round = 1; round < 4; ++round) {
+    for (int i = 0; i < 4; ++i) stream_->fill(memory.data(), static_cast<uint8_t>(i + round), count * 8);
+    stream_->record(*written);
+    other->wait(*written);
+    other->copy(copy.data(), memory.data(), count * 8);
+    other->synchronize();
+    EXPECT_EQ(download(copy.data(), count), Words(count, 0x0101010101010101 * (round + 3)));
+  }
+}
+
+TEST_P(DeviceTest, AnEventIsWaitedFor) {
+  const auto done = device_->make_event();
+  const device::Memory memory = upload(Words(1 << 20, 3));
+  device::Memory back(*device_, device::Memory::Kind::HOST);
+  auto* words = static_cast<int64_t*>(back.ensure(8 << 20));
+  stream_->fill(memory.data(), 7, 8 << 20);
+  stream_->copy_out(words, memory.data(), 8 << 20);
+  stream_->record(*done);
+  done->synchronize();
+  EXPECT_EQ(words[(1 << 20) - 1], 0x0707070707070707);
+}
+
+TEST_P(DeviceTest, AStreamCanBeBorrowed) {
+  const device::Memory memory = upload(counted(8, 0));
+  stream_->begin_capture();
+  stream_->fill(memory.data(), 1, 8);
+  const auto graph = stream_->end_capture();
+  const auto owner = device_->make_stream();
+  {
+    const auto borrowed = device_->borrow_stream(owner->handle());
+    borrowed->launch(*graph);
+  }
+  owner->copy(static_cast<std::byte*>(memory.data()) + 8, memory.data(), 8);
+  owner->synchronize();
+  EXPECT_EQ(download(memory.data(), 2), (Words{0x0101010101010101, 0x0101010101010101}));
+}
+
+TEST_P(DeviceTest, AGraphIsUpdatedWhereOnlyAddressesDiffer) {
+  const device::Memory from = upload(counted(8, 100));
+  const device::Memory to = upload(counted(8, 0));
+  const auto at = [](const device::Memory& memory, int word) {
+    return static_cast<std::byte*>(memory.data()) + static_cast<ptrdiff_t>(word) * 8;
+  };
+  std::unique_ptr<device::Graph> graph;
+  const device::Graph* first = nullptr;
+  Words expected = counted(8, 0);
+  for (int i = 0; i < 4; ++i) {
+    stream_->begin_capture();
+    stream_->copy(at(to, i), at(from, 7 - i), 8);
+    if (i == 3) stream_->copy(at(to, 7), at(from, 0), 8);  // another graph
+    graph = stream_->end_capture(std::move(graph));
+    if (i == 0) first = graph.get();
+    if (i < 3) {
+      EXPECT_EQ(graph.get(), first) << "made anew";
+    }
+    EXPECT_EQ(download(to.data(), 8), expected);
+    stream_->launch(*graph);
+    expected[static_cast<size_t>(i)] = 107 - i;
+    if (i == 3) expected[7] = 100;
+    EXPECT_EQ(download(to.data(), 8), expected);
+  }
+}
+
+TEST_P(DeviceTest, AnUpdateLeavesLaunchesThatAreUnderWay) {
+  if (!loads_code()) GTEST_SKIP() << "it loads no code";
+  const auto module = device_->load(twice_plus_code());
+  const device::Function& f = module->function("twice_plus");
+  const device::Memory in = upload(counted(100, 1));
+  std::vector<device::Memory> out;
+  std::unique_ptr<device::Graph> graph;
+  for (int i = 0; i < 3; ++i) {
+    out.push_back(upload(Words(100, 0)));
+    stream_->begin_capture();
+    launch_twice_plus(f, in.data(), out.back().data(), i, 100);
+    graph = stream_->end_capture(std::move(graph));
+    stream_->launch(*graph);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const Words got = download(out[static_cast<size_t>(i)].data(), 100);
+    for (int64_t k = 0; k < 100; ++k) {
+      ASSERT_EQ(got[static_cast<size_t>(k)], computes() ? 2 * (k + 1) + i : 0) << i << " " << k;
+    }
+  }
+}
+
 TEST_P(DeviceTest, LaunchesKernels) {
   if (!loads_code()) {
     EXPECT_EQ(code_of([&] { device_->load(twice_plus_code()); }), Code::ENGINE_INCOMPATIBLE);

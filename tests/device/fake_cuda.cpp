@@ -1,17 +1,23 @@
-// A stand-in for libcuda.so.1 over host memory: it lets the CUDA device's own code run on machines without a GPU. It
-// knows one kernel of its own, twice_plus, and runs what the stand-in compiler (fake_nvrtc.cpp) made of CUDA text. It
-// is as strict as the driver about current contexts, handles and captures.
+// A stand-in for libcuda.so.1 over host memory: it lets the CUDA device's own
+// code run on machines without a GPU.
 //
-// A stream is as lazy as a driver may be: its work waits until somebody waits for it. So whoever reads results too
-// early sees stale ones, and whoever changes what a copy will read too early spoils it.
+// It is as strict as the driver about current contexts, handles, captures and
+// addresses, and lazier than any GPU: a stream does what it was given only when
+// somebody waits for it, so that a wait which is missing shows. It knows one
+// kernel of its own, twice_plus, and runs what the stand-in compiler
+// (fake_nvrtc.cpp) made of CUDA text. A kernel that is given an address outside
+// of device memory loses the device for good. fake_cuda.h has what tests ask it
+// beyond the driver's functions.
+#include "fake_cuda.h"
+
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,28 +31,21 @@
 namespace {
 
 constexpr int kOk = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoContext = 201, kInvalidImage = 200, kInvalidHandle = 400,
-              kNotFound = 500, kNotReady = 600, kLaunchFailed = 719, kCaptureUnsupported = 900, kCaptureImplicit = 901;
+              kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kLaunchFailed = 719, kCaptureUnsupported = 900,
+              kCaptureImplicit = 901, kUpdateFailure = 910;
 constexpr size_t kMemory = size_t{8} << 30;
 constexpr int kShared = 232448;
 
+using Address = unsigned long long;
+using Work = std::function<void()>;
+
 struct Context {
 } the_context;
-int retained = 0;
-thread_local std::vector<Context*> current;
-std::mutex mutex;
-std::set<void*> device_blocks, host_blocks;
-
-using Work = std::function<void()>;
-struct Graph {
-  std::vector<Work> nodes;
-};
-struct Stream {
-  Graph* capture = nullptr;
-  std::vector<Work> waiting;
-};
+struct Stream;
 struct Event {
-  bool recorded = false;
-  int waiting = 0;  // records that a stream has not come to
+  Stream* stream = nullptr;  // of its last record, which is number `ticket` there
+  uint64_t ticket = 0;
+  bool reached = false;
   std::chrono::steady_clock::time_point at;
 };
 struct Function {
@@ -54,65 +53,184 @@ struct Function {
   size_t parameters = 4;
   fake_gpu::Launch launch = nullptr;  // nullptr: twice_plus
 };
+struct Node {
+  enum Kind { COPY_IN, COPY_OUT, COPY, FILL, RECORD, KERNEL } kind;
+  Work work;
+  Event* event = nullptr;
+  const Function* function = nullptr;
+};
+struct Graph {
+  std::vector<Node> nodes;
+};
+struct Stream {
+  std::unique_ptr<Graph> capture;
+  std::deque<Work> todo;
+  uint64_t given = 0;
+  uint64_t done = 0;
+};
 struct Module {
   void* library = nullptr;  // nullptr: of twice_plus
-  std::map<std::string, std::unique_ptr<Function>> functions;
+  std::map<std::string, Function> functions;
 };
+struct Block {
+  size_t bytes = 0;
+  int device = 0;
+};
+using Blocks = std::map<Address, Block>;
 
-std::recursive_mutex work_mutex;  // one thread at a time makes the GPU work; kernels have variables of their own
+std::recursive_mutex mutex;  // of everything below
+using Lock = std::lock_guard<std::recursive_mutex>;
+int retained = 0;
+int lost = kOk;
+thread_local std::vector<Context*> current;
+Blocks device_blocks, host_blocks;
 std::set<Stream*> streams;
-int failure = kOk;  // of a kernel: the context is then lost
-
-void drain(Stream* stream) {
-  const std::lock_guard<std::recursive_mutex> lock(work_mutex);
-  const std::vector<Work> work = std::move(stream->waiting);
-  stream->waiting.clear();
-  for (const Work& item : work) item();
-}
-
-void drain_all() {
-  const std::lock_guard<std::recursive_mutex> lock(work_mutex);
-  for (Stream* stream : streams) drain(stream);
-}
+std::set<Event*> events;
+Stream legacy, per_thread;
+fake_cuda_counts counts;
 
 bool has_context() { return !current.empty() && current.back() == &the_context && retained > 0; }
+Address number(const void* memory) { return reinterpret_cast<Address>(memory); }
+void* host(Address address) { return reinterpret_cast<void*>(address); }
 
-int submit(Stream* stream, Work work) {
-  if (!has_context()) return kNoContext;
-  if (stream == nullptr) return kInvalidHandle;
-  const std::lock_guard<std::recursive_mutex> lock(work_mutex);
-  if (stream->capture != nullptr)
-    stream->capture->nodes.push_back(std::move(work));
-  else
-    stream->waiting.push_back(std::move(work));
-  return failure;
+const Block* block_of(const Blocks& blocks, Address address, size_t bytes) {
+  auto after = blocks.upper_bound(address);
+  if (after == blocks.begin()) return nullptr;
+  const auto& [first, block] = *--after;
+  return address + bytes <= first + block.bytes ? &block : nullptr;
+}
+bool on_device(Address address, size_t bytes) {
+  const Block* block = block_of(device_blocks, address, bytes);
+  return block != nullptr && block->device == 0;
 }
 
-int allocate(std::set<void*>& blocks, void** out, size_t bytes) {
+// The stream of a handle; nullptr when there is none.
+Stream* stream_of(Stream* handle) {
+  if (handle == nullptr || number(handle) == 1) return &legacy;
+  if (number(handle) == 2) return &per_thread;
+  return streams.count(handle) != 0 ? handle : nullptr;
+}
+
+void run_until(Stream& stream, uint64_t ticket) {
+  while (stream.done < ticket) {
+    const Work work = std::move(stream.todo.front());
+    stream.todo.pop_front();
+    work();
+    ++stream.done;
+  }
+}
+void run_all() {
+  for (Stream* stream : streams) run_until(*stream, stream->given);
+  for (Stream* stream : {&legacy, &per_thread}) run_until(*stream, stream->given);
+}
+
+void reach(Event* event) {
+  if (events.count(event) == 0) return;
+  event->reached = true;
+  event->at = std::chrono::steady_clock::now();
+}
+
+void enqueue(Stream& stream, Work work) {
+  stream.todo.push_back(std::move(work));
+  ++stream.given;
+}
+
+int submit(Stream* handle, Node node) {
+  if (lost != kOk) return lost;
+  if (!has_context()) return kNoContext;
+  Stream* stream = stream_of(handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (stream->capture != nullptr) {
+    stream->capture->nodes.push_back(std::move(node));
+    return kOk;
+  }
+  if (node.event != nullptr) *node.event = {stream, stream->given + 1, false, {}};
+  enqueue(*stream, std::move(node.work));
+  return kOk;
+}
+
+int allocate(Blocks& blocks, Address* out, size_t bytes, int device = 0) {
   if (!has_context()) return kNoContext;
   if (bytes == 0) return kInvalidValue;
   if (bytes > kMemory) return kOutOfMemory;
-  *out = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-  if (*out == nullptr) return kOutOfMemory;
-  const std::lock_guard<std::mutex> lock(mutex);
-  blocks.insert(*out);
+  void* memory = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+  if (memory == nullptr) return kOutOfMemory;
+  *out = number(memory);
+  blocks[*out] = {bytes, device};
   return kOk;
 }
 
-int release(std::set<void*>& blocks, void* memory) {
+int release(Blocks& blocks, Address memory) {
   if (!has_context()) return kNoContext;
-  drain_all();
-  const std::lock_guard<std::mutex> lock(mutex);
+  run_all();
   if (blocks.erase(memory) == 0) return kInvalidValue;
-  std::free(memory);
+  std::free(host(memory));
   return kOk;
 }
 
-void* host(unsigned long long address) { return reinterpret_cast<void*>(address); }
+int twice_plus(const std::vector<uint64_t>& a, uint64_t threads) {
+  const uint64_t n = std::min<uint64_t>(a[3], threads);
+  if (!on_device(a[0], n * 8) || !on_device(a[1], n * 8)) return kIllegalAddress;
+  const auto* in = static_cast<const int64_t*>(host(a[0]));
+  auto* out = static_cast<int64_t*>(host(a[1]));
+  for (uint64_t i = 0; i < n; ++i) out[i] = 2 * in[i] + static_cast<int64_t>(a[2]);
+  return kOk;
+}
+
+int emulate(fake_gpu::Launch launch, const std::vector<uint64_t>& a, unsigned blocks, unsigned threads,
+            unsigned shared) {
+  std::vector<void*> places;
+  for (const uint64_t& argument : a) places.push_back(const_cast<uint64_t*>(&argument));
+  const char* fault = launch(places.data(), static_cast<int>(blocks), static_cast<int>(threads), shared, 0);
+  if (*fault == '\0') return kOk;
+  std::fprintf(stderr, "stand-in GPU: %s\n", fault);
+  return kLaunchFailed;
+}
 
 }  // namespace
 
 extern "C" {
+
+fake_cuda_counts fake_cuda_take_counts() {
+  const Lock lock(mutex);
+  const fake_cuda_counts taken = counts;
+  counts = {};
+  return taken;
+}
+uint64_t fake_cuda_allocated() {
+  const Lock lock(mutex);
+  uint64_t bytes = 0;
+  for (const auto& [address, block] : device_blocks) bytes += block.bytes;
+  return bytes;
+}
+void* fake_cuda_allocate(size_t bytes, int kind) {
+  const Lock lock(mutex);
+  Address memory = 0;
+  current.push_back(&the_context);
+  allocate(kind == FAKE_CUDA_PINNED ? host_blocks : device_blocks, &memory, bytes, kind == FAKE_CUDA_ELSEWHERE ? 1 : 0);
+  current.pop_back();
+  return host(memory);
+}
+void fake_cuda_free(void* memory) {
+  const Lock lock(mutex);
+  run_all();
+  if (device_blocks.erase(number(memory)) + host_blocks.erase(number(memory)) > 0) std::free(memory);
+}
+void* fake_cuda_stream() {
+  const Lock lock(mutex);
+  return *streams.insert(new Stream).first;
+}
+void fake_cuda_write(void* to, const void* from, size_t bytes, void* stream) {
+  const Lock lock(mutex);
+  const auto* first = static_cast<const unsigned char*>(from);
+  std::vector<unsigned char> data(first, first + bytes);
+  enqueue(*stream_of(static_cast<Stream*>(stream)), [=] { std::memcpy(to, data.data(), data.size()); });
+}
+void fake_cuda_finish(void* stream) {
+  const Lock lock(mutex);
+  Stream* own = stream_of(static_cast<Stream*>(stream));
+  run_until(*own, own->given);
+}
 
 int cuInit(unsigned flags) { return flags == 0 ? kOk : kInvalidValue; }
 int cuDriverGetVersion(int* version) { return *version = 13000, kOk; }
@@ -144,9 +262,16 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   }
 }
 int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kMemory, kOk; }
-int cuDevicePrimaryCtxRetain(Context** context, int) { return *context = &the_context, ++retained, kOk; }
-int cuDevicePrimaryCtxRelease_v2(int) { return retained-- > 0 ? kOk : kInvalidValue; }
+int cuDevicePrimaryCtxRetain(Context** context, int) {
+  const Lock lock(mutex);
+  return *context = &the_context, ++retained, kOk;
+}
+int cuDevicePrimaryCtxRelease_v2(int) {
+  const Lock lock(mutex);
+  return retained-- > 0 ? kOk : kInvalidValue;
+}
 int cuCtxPushCurrent_v2(Context* context) {
+  const Lock lock(mutex);
   if (context != &the_context || retained == 0) return kNoContext;
   current.push_back(context);
   return current.size() < 8 ? kOk : kInvalidValue;  // a push without its pop
@@ -158,81 +283,179 @@ int cuCtxPopCurrent_v2(Context** context) {
   return kOk;
 }
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
+  const Lock lock(mutex);
   if (!has_context()) return kNoContext;
-  return *total = kMemory, *free = kMemory / 2, kOk;
+  return *total = kMemory, *free = kMemory / 2 - fake_cuda_allocated(), kOk;
 }
-int cuMemAlloc_v2(unsigned long long* memory, size_t bytes) {
-  void* block = nullptr;
-  const int result = allocate(device_blocks, &block, bytes);
-  *memory = reinterpret_cast<unsigned long long>(block);
-  return result;
+int cuMemAlloc_v2(Address* memory, size_t bytes) {
+  const Lock lock(mutex);
+  return allocate(device_blocks, memory, bytes);
 }
-int cuMemFree_v2(unsigned long long memory) { return release(device_blocks, host(memory)); }
-int cuMemAllocHost_v2(void** memory, size_t bytes) { return allocate(host_blocks, memory, bytes); }
-int cuMemFreeHost(void* memory) { return release(host_blocks, memory); }
-int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t bytes, Stream* stream) {
-  return submit(stream, [=] { std::memcpy(host(to), from, bytes); });
+int cuMemFree_v2(Address memory) {
+  const Lock lock(mutex);
+  return release(device_blocks, memory);
 }
-int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, Stream* stream) {
-  return submit(stream, [=] { std::memcpy(to, host(from), bytes); });
+int cuMemAllocHost_v2(void** memory, size_t bytes) {
+  const Lock lock(mutex);
+  Address address = 0;
+  const int result = allocate(host_blocks, &address, bytes);
+  return *memory = host(address), result;
 }
-int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, Stream* stream) {
-  return submit(stream, [=] { std::memmove(host(to), host(from), bytes); });
+int cuMemFreeHost(void* memory) {
+  const Lock lock(mutex);
+  return release(host_blocks, number(memory));
 }
-int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, Stream* stream) {
-  return submit(stream, [=] { std::memset(host(to), value, bytes); });
-}
-int cuStreamCreate(Stream** stream, unsigned flags) {
-  if (!has_context() || flags != 1) return kInvalidValue;
-  *stream = new Stream;
-  const std::lock_guard<std::recursive_mutex> lock(work_mutex);
-  return streams.insert(*stream), kOk;
-}
-int cuStreamDestroy_v2(Stream* stream) {
-  drain(stream);
-  const std::lock_guard<std::recursive_mutex> lock(work_mutex);
-  return streams.erase(stream), delete stream, kOk;
-}
-int cuStreamSynchronize(Stream* stream) {
+int cuPointerGetAttributes(unsigned asked, int* which, void** answers, Address address) {
+  const Lock lock(mutex);
   if (!has_context()) return kNoContext;
-  if (stream->capture != nullptr) return kCaptureUnsupported;
-  return drain(stream), failure;
-}
-int cuStreamBeginCapture_v2(Stream* stream, int mode) {
-  if (!has_context() || mode != 1 || stream->capture != nullptr) return kInvalidValue;
-  return stream->capture = new Graph, kOk;
-}
-int cuStreamEndCapture(Stream* stream, Graph** graph) {
-  if (!has_context() || stream->capture == nullptr) return kInvalidValue;
-  *graph = stream->capture;
-  stream->capture = nullptr;
+  const Block* own = block_of(device_blocks, address, 1);
+  const bool pinned = block_of(host_blocks, address, 1) != nullptr;
+  for (unsigned i = 0; i < asked; ++i) {
+    if (which[i] == 2) {
+      *static_cast<unsigned*>(answers[i]) = own != nullptr ? 2 : pinned ? 1 : 0;
+    } else if (which[i] == 8) {
+      *static_cast<unsigned char*>(answers[i]) = 0;  // the driver writes a bool
+    } else if (which[i] == 9) {
+      *static_cast<int*>(answers[i]) = own != nullptr ? own->device : pinned ? 0 : -2;
+    } else {
+      return kInvalidValue;
+    }
+  }
   return kOk;
 }
-int cuEventCreate(Event** event, unsigned flags) {
-  if (!has_context() || flags != 0) return kInvalidValue;
-  return *event = new Event, kOk;
+
+// Memory that is not page-locked is read at the call and written before the
+// return.
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream* stream) {
+  const Lock lock(mutex);
+  if (!on_device(to, bytes)) return kInvalidValue;
+  counts.bytes_in += bytes;
+  Node node{Node::COPY_IN, [=] { std::memcpy(host(to), from, bytes); }};
+  const Stream* own = stream_of(stream);
+  if (own != nullptr && own->capture == nullptr && block_of(host_blocks, number(from), bytes) == nullptr) {
+    const auto* first = static_cast<const unsigned char*>(from);
+    std::vector<unsigned char> data(first, first + bytes);
+    node.work = [=] { std::memcpy(host(to), data.data(), bytes); };
+  }
+  return submit(stream, std::move(node));
 }
-int cuEventDestroy_v2(Event* event) { return delete event, kOk; }
-int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned flags) {
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream* stream) {
+  const Lock lock(mutex);
+  if (!on_device(from, bytes)) return kInvalidValue;
+  counts.bytes_out += bytes;
+  const int result = submit(stream, {Node::COPY_OUT, [=] { std::memcpy(to, host(from), bytes); }});
+  Stream* own = stream_of(stream);
+  if (result == kOk && own->capture == nullptr && block_of(host_blocks, number(to), bytes) == nullptr) {
+    run_until(*own, own->given);
+  }
+  return result;
+}
+int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream* stream) {
+  const Lock lock(mutex);
+  if (!on_device(to, bytes) || !on_device(from, bytes)) return kInvalidValue;
+  return submit(stream, {Node::COPY, [=] {
+                           counts.bytes_within += bytes;
+                           std::memmove(host(to), host(from), bytes);
+                         }});
+}
+int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream* stream) {
+  const Lock lock(mutex);
+  if (!on_device(to, bytes)) return kInvalidValue;
+  return submit(stream, {Node::FILL, [=] { std::memset(host(to), value, bytes); }});
+}
+
+int cuStreamCreate(Stream** stream, unsigned flags) {
+  const Lock lock(mutex);
+  if (!has_context() || flags != 1) return kInvalidValue;
+  return *stream = *streams.insert(new Stream).first, kOk;
+}
+int cuStreamDestroy_v2(Stream* stream) {
+  const Lock lock(mutex);
+  if (streams.count(stream) == 0) return kInvalidHandle;
+  run_until(*stream, stream->given);
+  streams.erase(stream);
+  for (Event* event : events) {
+    if (event->stream == stream) event->stream = nullptr;
+  }
+  return delete stream, kOk;
+}
+int cuStreamSynchronize(Stream* handle) {
+  const Lock lock(mutex);
+  if (!has_context()) return kNoContext;
+  Stream* stream = stream_of(handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (stream->capture != nullptr) return kCaptureUnsupported;
+  run_until(*stream, stream->given);
+  return lost;
+}
+int cuStreamWaitEvent(Stream* handle, Event* event, unsigned flags) {
+  const Lock lock(mutex);
+  if (!has_context() || flags != 0) return kInvalidValue;
+  Stream* stream = stream_of(handle);
+  if (stream == nullptr || events.count(event) == 0) return kInvalidHandle;
+  if (stream->capture != nullptr) return kCaptureUnsupported;
+  ++counts.waits;
+  Stream* other = event->stream;
+  const uint64_t ticket = event->ticket;
+  if (other != nullptr && other != stream) {
+    enqueue(*stream, [=] {
+      if (other == &legacy || other == &per_thread || streams.count(other) != 0) run_until(*other, ticket);
+    });
+  }
+  return lost;
+}
+int cuStreamBeginCapture_v2(Stream* handle, int mode) {
+  const Lock lock(mutex);
+  Stream* stream = stream_of(handle);
+  if (!has_context() || mode != 1 || stream == nullptr || stream->capture != nullptr) return kInvalidValue;
+  if (stream == &legacy) return kCaptureImplicit;
+  return stream->capture = std::make_unique<Graph>(), lost;
+}
+int cuStreamEndCapture(Stream* handle, Graph** graph) {
+  const Lock lock(mutex);
+  Stream* stream = stream_of(handle);
+  if (!has_context() || stream == nullptr || stream->capture == nullptr) return kInvalidValue;
+  return *graph = stream->capture.release(), lost;
+}
+
+int cuEventCreate(Event** event, unsigned flags) {
+  const Lock lock(mutex);
+  if (!has_context() || flags != 0) return kInvalidValue;
+  return *event = *events.insert(new Event).first, kOk;
+}
+int cuEventDestroy_v2(Event* event) {
+  const Lock lock(mutex);
+  if (events.erase(event) == 0) return kInvalidHandle;
+  return delete event, kOk;
+}
+int cuEventRecordWithFlags(Event* event, Stream* handle, unsigned flags) {
+  const Lock lock(mutex);
+  const Stream* stream = stream_of(handle);
+  if (events.count(event) == 0) return kInvalidHandle;
   if (stream != nullptr && (stream->capture != nullptr) != (flags == 1)) return kInvalidValue;
-  const bool captured = flags == 1;
-  if (!captured) ++event->waiting;
-  return submit(stream, [=] {
-    if (!captured) --event->waiting;
-    event->recorded = true;
-    event->at = std::chrono::steady_clock::now();
-  });
+  return submit(handle, {Node::RECORD, [=] { reach(event); }, event});
+}
+int cuEventSynchronize(Event* event) {
+  const Lock lock(mutex);
+  if (!has_context()) return kNoContext;
+  if (events.count(event) == 0) return kInvalidHandle;
+  if (event->stream != nullptr) run_until(*event->stream, event->ticket);
+  return lost;
 }
 int cuEventElapsedTime(float* ms, Event* from, Event* to) {
-  if (from->waiting > 0 || to->waiting > 0) return kNotReady;
-  if (!from->recorded || !to->recorded) return kInvalidHandle;
+  const Lock lock(mutex);
+  for (const Event* event : {from, to}) {
+    if (event->ticket == 0) return kInvalidHandle;
+    if (!event->reached) return kNotReady;
+  }
   return *ms = std::chrono::duration<float, std::milli>(to->at - from->at).count(), kOk;
 }
+
 int cuModuleLoadDataEx(Module** module, const void* image, unsigned count, int* options, void** values) {
   if (!has_context()) return kNoContext;
   if (std::memcmp(image, ".version", 8) == 0) {
     *module = new Module;
-    return (*module)->functions["twice_plus"] = std::make_unique<Function>(), kOk;
+    return (*module)->functions["twice_plus"], kOk;
   }
   const auto* text = static_cast<const char*>(image);
   if (std::strncmp(text, fake_gpu::kMagic, std::strlen(fake_gpu::kMagic)) != 0) return kInvalidImage;
@@ -246,30 +469,34 @@ int cuModuleLoadDataEx(Module** module, const void* image, unsigned count, int* 
   return *module = new Module{library, {}}, kOk;
 }
 int cuModuleUnload(Module* module) {
+  const Lock lock(mutex);
   if (!has_context()) return kNoContext;
-  drain_all();
+  run_all();
   if (module->library != nullptr) dlclose(module->library);
   return delete module, kOk;
 }
 int cuModuleGetFunction(Function** function, Module* module, const char* name) {
-  std::unique_ptr<Function>& own = module->functions[name];
-  if (own == nullptr && module->library != nullptr) {
+  const Lock lock(mutex);
+  if (module->library != nullptr && module->functions.count(name) == 0) {
     const std::string n = name;
     const auto* parameters = static_cast<const int*>(dlsym(module->library, ("parameters_" + n).c_str()));
     void* launch = dlsym(module->library, ("launch_" + n).c_str());
     if (parameters != nullptr && launch != nullptr) {
-      own = std::make_unique<Function>();
-      own->parameters = static_cast<size_t>(*parameters);
-      own->launch = reinterpret_cast<fake_gpu::Launch>(launch);
+      Function& own = module->functions[n];
+      own.parameters = static_cast<size_t>(*parameters);
+      own.launch = reinterpret_cast<fake_gpu::Launch>(launch);
     }
   }
-  return own == nullptr ? kNotFound : (*function = own.get(), kOk);
+  const auto found = module->functions.find(name);
+  return found == module->functions.end() ? kNotFound : (*function = &found->second, kOk);
 }
 int cuFuncSetAttribute(Function* function, int attribute, int value) {
+  const Lock lock(mutex);
   if (!has_context() || attribute != 8 || value > kShared - 1024) return kInvalidValue;
   return function->shared = value, kOk;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function, int threads, size_t shared) {
+  const Lock lock(mutex);
   if (!has_context() || threads <= 0) return kInvalidValue;
   if (shared > static_cast<size_t>(function->shared)) return kInvalidValue;
   const int by_shared = kShared / (static_cast<int>(shared) + 1024);
@@ -277,36 +504,49 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function,
 }
 int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, Stream* stream, void** arguments, void** extra) {
+  const Lock lock(mutex);
   if (gx == 0 || bx == 0 || gy * gz * by * bz != 1 || extra != nullptr) return kInvalidValue;
   if (static_cast<int>(shared) > function->shared) return kInvalidValue;
   std::vector<uint64_t> a(function->parameters);
   for (size_t i = 0; i < a.size(); ++i) std::memcpy(&a[i], arguments[i], 8);  // at the call, as the driver does
-  if (function->launch == nullptr) {
-    const uint64_t n = std::min<uint64_t>(a[3], uint64_t{gx} * bx);
-    return submit(stream, [=] {
-      const auto* in = static_cast<const int64_t*>(host(a[0]));
-      auto* out = static_cast<int64_t*>(host(a[1]));
-      for (uint64_t i = 0; i < n; ++i) out[i] = 2 * in[i] + static_cast<int64_t>(a[2]);
-    });
-  }
-  return submit(stream, [=] {
-    std::vector<void*> places;
-    for (const uint64_t& argument : a) places.push_back(const_cast<uint64_t*>(&argument));
-    const char* fault = function->launch(places.data(), static_cast<int>(gx), static_cast<int>(bx), shared, 0);
-    if (*fault == '\0') return;
-    std::fprintf(stderr, "stand-in GPU: %s\n", fault);
-    failure = kLaunchFailed;
-  });
+  const auto work = [=, launch = function->launch] {
+    ++counts.launches;
+    if (lost == kOk) lost = launch == nullptr ? twice_plus(a, uint64_t{gx} * bx) : emulate(launch, a, gx, bx, shared);
+  };
+  return submit(stream, {Node::KERNEL, work, nullptr, function});
 }
+
 int cuGraphInstantiateWithFlags(Graph** exec, Graph* graph, unsigned long long flags) {
+  const Lock lock(mutex);
+  ++counts.graphs_made;
   return *exec = new Graph(*graph), flags == 0 ? kOk : kInvalidValue;
 }
-int cuGraphLaunch(Graph* exec, Stream* stream) {
+int cuGraphExecUpdate_v2(Graph* exec, Graph* graph, void* result) {
+  const Lock lock(mutex);
+  if (!has_context() || result == nullptr) return kInvalidValue;
+  const bool same = std::equal(
+      exec->nodes.begin(), exec->nodes.end(), graph->nodes.begin(), graph->nodes.end(),
+      [](const Node& a, const Node& b) { return a.kind == b.kind && a.function == b.function && a.event == b.event; });
+  if (!same) return kUpdateFailure;
+  ++counts.graphs_updated;
+  return exec->nodes = graph->nodes, kOk;
+}
+// What is under way keeps the nodes that it was launched with.
+int cuGraphLaunch(Graph* exec, Stream* handle) {
+  const Lock lock(mutex);
+  if (lost != kOk) return lost;
   if (!has_context()) return kNoContext;
+  Stream* stream = stream_of(handle);
+  if (stream == nullptr) return kInvalidHandle;
   if (stream->capture != nullptr) return kCaptureImplicit;
-  const std::lock_guard<std::recursive_mutex> lock(work_mutex);
-  stream->waiting.insert(stream->waiting.end(), exec->nodes.begin(), exec->nodes.end());
-  return failure;
+  ++counts.graphs_launched;
+  for (const Node& node : exec->nodes) {
+    if (node.event != nullptr) *node.event = {stream, stream->given + 1, false, {}};
+  }
+  enqueue(*stream, [nodes = exec->nodes] {
+    for (const Node& node : nodes) node.work();
+  });
+  return kOk;
 }
 int cuGraphDestroy(Graph* graph) { return delete graph, kOk; }
 int cuGraphExecDestroy(Graph* exec) { return delete exec, kOk; }

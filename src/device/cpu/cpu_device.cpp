@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -16,11 +17,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct CpuEvent final : Event {
-  Clock::time_point at;
-  bool recorded = false;
+  void synchronize() override {}  // all before is done
+  mutable Clock::time_point at;
+  mutable bool recorded = false;
 };
 
 struct CpuGraph final : Graph {
+  // Whether only addresses and numbers differ.
+  bool same_nodes(const CpuGraph& other) const {
+    return std::equal(calls.begin(), calls.end(), other.calls.begin(), other.calls.end(),
+                      [](const Call& a, const Call& b) { return a.kind == b.kind && a.function == b.function; });
+  }
   std::vector<Call> calls;
 };
 
@@ -61,6 +68,12 @@ class CpuStream final : public Stream {
     call.event = &event;
     submit(std::move(call));
   }
+  void wait(const Event& event) override {
+    not_capturing("wait for an event");
+    Call call = call_of(Call::Kind::WAIT);
+    call.event = &event;
+    device_.perform(call);
+  }
   void synchronize() override {
     not_capturing("wait");
     device_.perform(call_of(Call::Kind::SYNCHRONIZE));
@@ -69,9 +82,14 @@ class CpuStream final : public Stream {
     not_capturing("begin to capture");
     captured_ = std::make_unique<CpuGraph>();
   }
-  std::unique_ptr<Graph> end_capture() override {
+  std::unique_ptr<Graph> end_capture(std::unique_ptr<Graph> older) override {
     if (captured_ == nullptr) throw Error(Code::STATE, "the stream captures nothing");
-    return std::move(captured_);
+    auto made = std::move(captured_);
+    const bool update = older != nullptr && static_cast<CpuGraph&>(*older).same_nodes(*made);
+    device_.perform(call_of(update ? Call::Kind::UPDATE : Call::Kind::INSTANTIATE));
+    if (!update) return made;
+    static_cast<CpuGraph&>(*older).calls = std::move(made->calls);
+    return older;
   }
   void launch(const Graph& graph) override {
     not_capturing("launch a graph");
@@ -81,6 +99,7 @@ class CpuStream final : public Stream {
       device_.perform(call);
     }
   }
+  void* handle() const override { return const_cast<CpuStream*>(this); }
 
  private:
   void not_capturing(const char* what) const {
@@ -116,20 +135,56 @@ size_t CpuDevice::free_bytes() const {
   return static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void* CpuDevice::allocate(size_t bytes) {
+void* CpuDevice::take(size_t bytes, Where where) {
   constexpr size_t kAlign = 256;
   void* memory = nullptr;
   if (bytes <= info_.memory_bytes) memory = std::aligned_alloc(kAlign, (bytes / kAlign + 1) * kAlign);
   if (memory == nullptr) {
     throw Error(Code::DEVICE_OOM, info_.name + ": cannot allocate " + std::to_string(bytes) + " bytes");
   }
+  const std::lock_guard<std::mutex> lock(blocks_mutex_);
+  blocks_[static_cast<std::byte*>(memory)] = {bytes, where};
   return memory;
 }
 
-void CpuDevice::free(void* memory) noexcept { std::free(memory); }
-void* CpuDevice::allocate_host(size_t bytes) { return CpuDevice::allocate(bytes); }
-void CpuDevice::free_host(void* memory) noexcept { CpuDevice::free(memory); }
+void CpuDevice::give_back(void* memory) noexcept {
+  if (memory == nullptr) return;
+  {
+    const std::lock_guard<std::mutex> lock(blocks_mutex_);
+    blocks_.erase(static_cast<std::byte*>(memory));
+  }
+  std::free(memory);
+}
+
+void* CpuDevice::allocate(size_t bytes) { return take(bytes, Where::HERE); }
+void CpuDevice::free(void* memory) noexcept { give_back(memory); }
+void* CpuDevice::allocate_host(size_t bytes) { return take(bytes, Where::PINNED); }
+void CpuDevice::free_host(void* memory) noexcept { give_back(memory); }
+
+Where CpuDevice::locate(const void* address) const {
+  const auto* byte = static_cast<const std::byte*>(address);
+  const std::lock_guard<std::mutex> lock(blocks_mutex_);
+  auto after = blocks_.upper_bound(byte);
+  if (after == blocks_.begin()) return Where::PAGEABLE;
+  const auto& [first, block] = *--after;
+  return byte == first || byte < first + block.bytes ? block.where : Where::PAGEABLE;
+}
+
+size_t CpuDevice::blocks() const {
+  const std::lock_guard<std::mutex> lock(blocks_mutex_);
+  return blocks_.size();
+}
+
+size_t CpuDevice::allocated_bytes(Where where) const {
+  const std::lock_guard<std::mutex> lock(blocks_mutex_);
+  size_t bytes = 0;
+  for (const auto& [first, block] : blocks_) bytes += block.where == where ? block.bytes : 0;
+  return bytes;
+}
+
 std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
+// There is nothing to borrow: what any stream is given is done at once.
+std::unique_ptr<Stream> CpuDevice::borrow_stream(void*) { return std::make_unique<CpuStream>(*this); }
 std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }
 
 double CpuDevice::elapsed_us(const Event& from, const Event& to) {
@@ -154,8 +209,8 @@ void CpuDevice::perform(const Call& call) {
       if (call.bytes > 0) std::memset(call.to, call.value, call.bytes);
       return;
     case Call::Kind::RECORD:
-      static_cast<CpuEvent&>(*call.event).at = Clock::now();
-      static_cast<CpuEvent&>(*call.event).recorded = true;
+      static_cast<const CpuEvent&>(*call.event).at = Clock::now();
+      static_cast<const CpuEvent&>(*call.event).recorded = true;
       return;
     default:  // nothing to do: all before is done
       return;

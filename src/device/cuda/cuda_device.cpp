@@ -52,6 +52,10 @@ class CudaEvent final : public Event {
   }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
+  void synchronize() override {
+    const Current current(context_);
+    check(driver().event_synchronize(handle_), "wait for an event");
+  }
   cuda::EventHandle handle() const { return handle_; }
 
  private:
@@ -72,6 +76,11 @@ class CudaGraph final : public Graph {
   }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
+  // Takes what differs from `graph`; false when the nodes are others.
+  bool update(cuda::GraphHandle graph) {
+    cuda::GraphUpdate told;
+    return driver().graph_update(exec_, graph, &told) == cuda::kSuccess;
+  }
   cuda::GraphExec handle() const { return exec_; }
 
  private:
@@ -155,8 +164,12 @@ class CudaStream final : public Stream {
   explicit CudaStream(cuda::Context context) : context_(context) {
     const Current current(context_);
     check(driver().stream_create(&handle_, cuda::kStreamNonBlocking), "make a stream");
+    owned_ = true;
   }
+  CudaStream(cuda::Context context, void* handle)
+      : context_(context), handle_(static_cast<cuda::StreamHandle>(handle)) {}
   ~CudaStream() override {
+    if (!owned_) return;
     quietly(context_, [&] {
       driver().stream_synchronize(handle_);
       driver().stream_destroy(handle_);
@@ -202,6 +215,11 @@ class CudaStream final : public Stream {
     const unsigned flags = capturing_ ? cuda::kRecordExternal : 0;
     check(driver().event_record(static_cast<CudaEvent&>(event).handle(), handle_, flags), "record an event");
   }
+  void wait(const Event& event) override {
+    not_capturing("wait for an event");
+    const Current current(context_);
+    check(driver().stream_wait(handle_, static_cast<const CudaEvent&>(event).handle(), 0), "wait for an event");
+  }
   void synchronize() override {
     not_capturing("wait");
     const Current current(context_);
@@ -214,12 +232,16 @@ class CudaStream final : public Stream {
     check(driver().begin_capture(handle_, cuda::kCaptureThreadLocal), "capture a graph");
     capturing_ = true;
   }
-  std::unique_ptr<Graph> end_capture() override {
+  std::unique_ptr<Graph> end_capture(std::unique_ptr<Graph> older) override {
     if (!capturing_) throw Error(Code::STATE, "the stream captures nothing");
     capturing_ = false;
     const Current current(context_);
     cuda::GraphHandle graph = nullptr;
     check(driver().end_capture(handle_, &graph), "capture a graph");
+    if (older != nullptr && static_cast<CudaGraph&>(*older).update(graph)) {
+      driver().graph_destroy(graph);
+      return older;
+    }
     return std::make_unique<CudaGraph>(context_, graph);
   }
   void launch(const Graph& graph) override {
@@ -227,6 +249,7 @@ class CudaStream final : public Stream {
     const Current current(context_);
     check(driver().graph_launch(static_cast<const CudaGraph&>(graph).handle(), handle_), "launch a graph");
   }
+  void* handle() const override { return handle_; }
 
  private:
   void not_capturing(const char* what) const {
@@ -235,6 +258,7 @@ class CudaStream final : public Stream {
 
   cuda::Context context_;
   cuda::StreamHandle handle_ = nullptr;
+  bool owned_ = false;
   bool capturing_ = false;
   std::vector<void*> pointers_;  // to the arguments of one launch
 };
@@ -293,7 +317,23 @@ class CudaDevice final : public Device {
     quietly(context_, [&] { driver().host_free(memory); });
   }
 
+  // The driver answers for memory that it does not know with zeros.
+  Where locate(const void* memory) const override {
+    const Current current(context_);
+    unsigned type = 0, managed = 0;
+    int number = -1;
+    int asked[] = {cuda::kPointerMemoryType, cuda::kPointerIsManaged, cuda::kPointerDevice};
+    void* answers[] = {&type, &managed, &number};
+    check(driver().pointer_attributes(3, asked, answers, address(memory)), "ask where memory lies");
+    if (managed != 0) return Where::HERE;
+    if (type == cuda::kMemoryDevice) return number == number_ ? Where::HERE : Where::ELSEWHERE;
+    return type == cuda::kMemoryHost ? Where::PINNED : Where::PAGEABLE;
+  }
+
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(context_); }
+  std::unique_ptr<Stream> borrow_stream(void* handle) override {
+    return std::make_unique<CudaStream>(context_, handle);
+  }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(context_); }
 
   double elapsed_us(const Event& from, const Event& to) override {

@@ -26,6 +26,11 @@ using ModuleHandle = ModuleObject*;
 using FunctionHandle = FunctionObject*;
 using GraphHandle = GraphObject*;
 using GraphExec = GraphExecObject*;
+struct GraphUpdate {
+  int result = 0;
+  void* node = nullptr;
+  void* from = nullptr;
+};
 
 // Numbers of the driver's enums.
 constexpr Result kSuccess = 0;
@@ -37,6 +42,11 @@ constexpr int kAttributeMinor = 76;
 constexpr int kAttributeSharedPerBlockOptIn = 97;
 constexpr int kFunctionDynamicSharedBytes = 8;
 constexpr unsigned kStreamNonBlocking = 1;
+constexpr int kPointerMemoryType = 2;
+constexpr int kPointerIsManaged = 8;
+constexpr int kPointerDevice = 9;
+constexpr unsigned kMemoryHost = 1;
+constexpr unsigned kMemoryDevice = 2;
 constexpr int kCaptureThreadLocal = 1;
 constexpr unsigned kRecordExternal = 1;
 constexpr int kJitErrorLogBuffer = 5;
@@ -68,12 +78,15 @@ constexpr int kJitErrorLogBufferBytes = 6;
   X(fill, cuMemsetD8Async, (Address, unsigned char, size_t, StreamHandle))                                       \
   X(stream_create, cuStreamCreate, (StreamHandle*, unsigned))                                                    \
   X(stream_destroy, cuStreamDestroy_v2, (StreamHandle))                                                          \
+  X(pointer_attributes, cuPointerGetAttributes, (unsigned, int*, void**, Address))                               \
   X(stream_synchronize, cuStreamSynchronize, (StreamHandle))                                                     \
+  X(stream_wait, cuStreamWaitEvent, (StreamHandle, EventHandle, unsigned))                                       \
   X(begin_capture, cuStreamBeginCapture_v2, (StreamHandle, int))                                                 \
   X(end_capture, cuStreamEndCapture, (StreamHandle, GraphHandle*))                                               \
   X(event_create, cuEventCreate, (EventHandle*, unsigned))                                                       \
   X(event_destroy, cuEventDestroy_v2, (EventHandle))                                                             \
   X(event_record, cuEventRecordWithFlags, (EventHandle, StreamHandle, unsigned))                                 \
+  X(event_synchronize, cuEventSynchronize, (EventHandle))                                                        \
   X(event_elapsed, cuEventElapsedTime, (float*, EventHandle, EventHandle))                                       \
   X(module_load, cuModuleLoadDataEx, (ModuleHandle*, const void*, unsigned, int*, void**))                       \
   X(module_unload, cuModuleUnload, (ModuleHandle))                                                               \
@@ -84,6 +97,7 @@ constexpr int kJitErrorLogBufferBytes = 6;
     (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, \
      void**))                                                                                                    \
   X(graph_instantiate, cuGraphInstantiateWithFlags, (GraphExec*, GraphHandle, unsigned long long))               \
+  X(graph_update, cuGraphExecUpdate_v2, (GraphExec, GraphHandle, GraphUpdate*))                                  \
   X(graph_launch, cuGraphLaunch, (GraphExec, StreamHandle))                                                      \
   X(graph_destroy, cuGraphDestroy, (GraphHandle))                                                                \
   X(graph_exec_destroy, cuGraphExecDestroy, (GraphExec))

@@ -57,20 +57,6 @@ std::vector<NullDevice::Record> NullDevice::take_calls() {
   return std::move(calls_);
 }
 
-void* NullDevice::allocate(size_t bytes) {
-  void* memory = CpuDevice::allocate(bytes);
-  ++blocks_;
-  return memory;
-}
-
-void NullDevice::free(void* memory) noexcept {
-  if (memory != nullptr) --blocks_;
-  CpuDevice::free(memory);
-}
-
-void* NullDevice::allocate_host(size_t bytes) { return NullDevice::allocate(bytes); }
-void NullDevice::free_host(void* memory) noexcept { NullDevice::free(memory); }
-
 std::shared_ptr<Module> NullDevice::load(std::span<const uint8_t> code) {
   if (code.empty()) throw Error(Code::ENGINE_INCOMPATIBLE, info_.name + ": the code is empty");
   ++modules_;

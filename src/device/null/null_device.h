@@ -22,21 +22,14 @@ class NullDevice final : public CpuDevice {
   };
   // The calls since the last take.
   std::vector<Record> take_calls();
-  // Memory that is allocated now: device and host blocks.
-  size_t blocks() const { return blocks_; }
   size_t modules_loaded() const { return modules_; }
 
-  void* allocate(size_t bytes) override;
-  void free(void* memory) noexcept override;
-  void* allocate_host(size_t bytes) override;
-  void free_host(void* memory) noexcept override;
   std::shared_ptr<Module> load(std::span<const uint8_t> code) override;
   void perform(const Call& call) override;
 
  private:
   mutable std::mutex mutex_;
   std::vector<Record> calls_;
-  std::atomic<size_t> blocks_{0};
   std::atomic<size_t> modules_{0};
 };
 

@@ -1,0 +1,34 @@
+// What tests ask the stand-in driver (fake_cuda.cpp) beside the driver's own functions. All of these are exported by
+// the library and found with dlsym. It needs a device that is open, and is gone with the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+// Since the last take.
+struct fake_cuda_counts {
+  uint64_t bytes_in = 0;      // host to device
+  uint64_t bytes_out = 0;     // device to host
+  uint64_t bytes_within = 0;  // on the device, when they were copied
+  uint64_t launches = 0;      // kernels that ran, those of graphs too
+  uint64_t graphs_made = 0;
+  uint64_t graphs_updated = 0;
+  uint64_t graphs_launched = 0;
+  uint64_t waits = 0;  // of a stream for an event
+};
+fake_cuda_counts fake_cuda_take_counts();
+// Bytes of device memory that are allocated now.
+uint64_t fake_cuda_allocated();
+
+constexpr int FAKE_CUDA_HERE = 0, FAKE_CUDA_PINNED = 1, FAKE_CUDA_ELSEWHERE = 2;
+void* fake_cuda_allocate(size_t bytes, int kind);
+void fake_cuda_free(void* memory);
+
+// A stream of somebody else; nullptr is the legacy one for the two below.
+void* fake_cuda_stream();
+// Later, when the stream comes to it.
+void fake_cuda_write(void* to, const void* from, size_t bytes, void* stream);
+void fake_cuda_finish(void* stream);
+}
