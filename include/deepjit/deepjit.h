@@ -4,8 +4,8 @@
  * calling thread's last failure is in deepjit_last_error() and its relatives. No exception and no C++ type crosses.
  * Handles are opaque; free each with its own function; freeing NULL does nothing. An engine may be shared by threads
  * and freed while contexts of it live. A context belongs to one thread at a time: a second one gets 801.
- * Strings are UTF-8 and end in NUL. Tensors are dense, row-major, in host memory. Pointers that a getter returns live
- * as long as the handle, unless it says otherwise. */
+ * Strings are UTF-8 and end in NUL. Tensors are dense, row-major, in host memory unless it is said that they lie on the
+ * engine's GPU. Pointers that a getter returns live as long as the handle, unless it says otherwise. */
 #ifndef DEEPJIT_DEEPJIT_H_
 #define DEEPJIT_DEEPJIT_H_
 
@@ -118,6 +118,9 @@ deepjit_status deepjit_build_bytes(const void* model, size_t bytes, const deepji
 /* `threads` 0 keeps the build's number. */
 deepjit_status deepjit_load_file(const char* engine_path, int32_t threads, deepjit_engine** engine);
 deepjit_status deepjit_load_bytes(const void* data, size_t bytes, int32_t threads, deepjit_engine** engine);
+/* `device` picks one of the kind that the engine was built for, such as "cuda:1"; NULL takes the first. */
+deepjit_status deepjit_load_file_on(const char* engine_path, int32_t threads, const char* device,
+                                    deepjit_engine** engine);
 /* The path holds the old file or the whole new one. */
 deepjit_status deepjit_engine_save(const deepjit_engine* engine, const char* path);
 void deepjit_engine_free(deepjit_engine* engine);
@@ -138,6 +141,9 @@ deepjit_status deepjit_engine_input(const deepjit_engine* engine, size_t index, 
 deepjit_status deepjit_engine_output(const deepjit_engine* engine, size_t index, deepjit_tensor_info* info);
 /* Text for people: inputs, outputs, steps, graphs. */
 const char* deepjit_engine_inspect(const deepjit_engine* engine);
+
+/* "cpu", or the device that contexts run on: "cuda:0". */
+const char* deepjit_engine_device(const deepjit_engine* engine);
 
 /* ---- running */
 
@@ -164,6 +170,58 @@ deepjit_status deepjit_context_run_into(deepjit_context* context, const deepjit_
 /* Output `index` of the last run; its pointers are valid until the next one. 803 when no run has succeeded since. */
 deepjit_status deepjit_context_output(const deepjit_context* context, size_t index, deepjit_tensor* output);
 size_t deepjit_context_memory_bytes(const deepjit_context* context);
+
+/* ---- running with tensors on the device (docs/gpu.md) */
+
+typedef enum deepjit_memory {
+  DEEPJIT_HOST = 0,
+  DEEPJIT_DEVICE = 1 /* of the engine's GPU */
+} deepjit_memory;
+
+/* Set up by deepjit_run_options_init; zeros and NULL pointers mean the default. Later versions append fields. Streams
+ * are a CUstream or cudaStream_t each; NULL is CUDA's legacy default stream. */
+typedef struct deepjit_run_options {
+  size_t size;                   /* sizeof(deepjit_run_options) of the caller */
+  const int32_t* input_memory;   /* deepjit_memory of each input; NULL: all lie on the host */
+  const deepjit_tensor* outputs; /* where outputs go, by name, of their type and shape; the data is written */
+  size_t output_count;
+  const int32_t* output_memory; /* of each of these; NULL: all lie on the host */
+  int32_t outputs_on_device;    /* 1: the other outputs stay on the device */
+  int32_t use_stream;           /* 1: run on `stream`; 0: on the context's own */
+  void* stream;
+  /* 1: return when all is enqueued on `stream`. Inputs and outputs lie on the device or in page-locked host memory and
+   * stay until the stream has come past the run; the other outputs stay on the device. */
+  int32_t no_wait;
+  int32_t reserved;   /* 0 */
+  void* const* after; /* streams whose work so far comes before the run */
+  size_t after_count;
+} deepjit_run_options;
+
+void deepjit_run_options_init(deepjit_run_options* options);
+/* As deepjit_context_run; 804 for memory that is not where it is said to be. `options` may be NULL. */
+deepjit_status deepjit_context_run_with(deepjit_context* context, const deepjit_tensor* inputs, size_t input_count,
+                                        const deepjit_run_options* options);
+/* Where output `index` of the last run lies: deepjit_memory. */
+deepjit_status deepjit_context_output_memory(const deepjit_context* context, size_t index, int32_t* memory);
+/* Waits for runs with no_wait. */
+deepjit_status deepjit_context_synchronize(deepjit_context* context);
+/* The stream of runs without one; NULL on the CPU. */
+void* deepjit_context_stream(const deepjit_context* context);
+
+/* Bytes that an engine and one context take, on the device where the engine runs on one. */
+typedef struct deepjit_memory_use {
+  uint64_t constants; /* shared by all contexts */
+  uint64_t values;    /* between steps */
+  uint64_t scratch;   /* of kernels */
+  uint64_t inputs;    /* copies there; none for inputs that lie there already */
+  uint64_t outputs;
+  uint64_t total;
+} deepjit_memory_use;
+
+/* At these shapes: only name, rank and shape of the tensors are read. Inputs that are not among them count at the
+ * largest shape of their range. 804 when that leaves a dimension open. */
+deepjit_status deepjit_engine_memory_use(const deepjit_engine* engine, const deepjit_tensor* shapes, size_t count,
+                                         deepjit_memory_use* use);
 void deepjit_context_free(deepjit_context* context);
 
 #ifdef __cplusplus

@@ -7,7 +7,8 @@
 //
 // Every failure is a deepjit::Error; its code is stable (docs/errors.md). An Engine is immutable: copies share it and
 // threads may share it. A Context belongs to one thread at a time: a second one gets CONCURRENT_USE (801). All tensors
-// are dense, row-major and in host memory. Sizes are bytes, times are as their names say (_us, _s).
+// are dense and row-major, in host memory or on the engine's GPU. Sizes are bytes, times are as their names say (_us,
+// _s).
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,20 +108,76 @@ struct TensorInfo {
   std::vector<TensorInfo> element;  // of a SEQUENCE or OPTIONAL: one entry, what it holds
 };
 
-// A tensor to run on. `data` is read during run() only.
+// Where a tensor's memory lies: on the host, or on the device that the engine runs on.
+enum class MemoryKind : int32_t { HOST = 0, DEVICE = 1 };
+
+// A tensor to run on. `data` is read during run() only, by run_async() until the stream has come past the run.
 struct Input {
   std::string name;
   DataType dtype = DataType::UNDEFINED;
   std::vector<int64_t> shape;
   const void* data = nullptr;
+  MemoryKind memory = MemoryKind::HOST;
 };
 
-// A result. `data` is valid until the context's next run or end, unless an allocator gave it.
+// Device memory that a run gave for an output; a handle, empty where there is none. The memory is kept while anyone
+// holds a handle, whatever becomes of context and engine; the last one that lets go may wait for the device.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  explicit operator bool() const { return block_ != nullptr; }
+  void* data() const;
+  size_t bytes() const;
+  std::string device() const;  // "cuda:0"
+  // To be called before work on other streams may use it: then no later run is given the same memory.
+  void share() const;
+  // Of run_async(): the stream that writes it; none when the run was waited for.
+  std::optional<void*> stream() const;
+  void wait() const;                 // on the host
+  void wait_on(void* stream) const;  // what that stream is given from now on comes after the run
+  struct Block;
+  explicit DeviceMemory(std::shared_ptr<Block> block) : block_(std::move(block)) {}
+
+ private:
+  std::shared_ptr<Block> block_;
+};
+
+// A result. `data` is valid until the context's next run or end, unless an allocator or a target gave it, or as long as
+// anyone holds `owner`.
 struct Output {
   std::string name;
   DataType dtype = DataType::UNDEFINED;
   std::vector<int64_t> shape;
   const void* data = nullptr;
+  MemoryKind memory = MemoryKind::HOST;
+  DeviceMemory owner;
+};
+
+// Memory of the caller for one output, of the type and shape that the output is going to have: ARGUMENT otherwise.
+struct Target {
+  std::string name;
+  DataType dtype = DataType::UNDEFINED;
+  std::vector<int64_t> shape;
+  void* data = nullptr;
+  MemoryKind memory = MemoryKind::HOST;
+};
+
+// Streams are those of the device's own library: a CUstream or cudaStream_t; nullptr is CUDA's legacy default stream.
+struct RunOptions {
+  std::vector<Target> outputs;     // the other outputs are the context's
+  bool outputs_on_device = false;  // of those: leave them on the device
+  std::optional<void*> stream;     // run on this one instead of the context's own
+  std::vector<void*> after;        // what these were given so far comes before the run
+};
+
+// Bytes of memory that an engine and one context of it take, on the device where it runs on one.
+struct MemoryUse {
+  size_t constants = 0;  // shared by all contexts of an engine
+  size_t values = 0;     // between steps
+  size_t scratch = 0;    // of kernels
+  size_t inputs = 0;     // copies there; 0 for inputs that lie there already
+  size_t outputs = 0;
+  size_t total() const { return constants + values + scratch + inputs + outputs; }
 };
 
 // Gives memory for output number `index` (order of Engine::outputs()): at least 16-byte aligned, of
@@ -215,9 +273,24 @@ class Context {
   // OUT_OF_RANGE (504), INDEX_RANGE (505), CONCURRENT_USE (801), AFTER_FORK (802) and others. A context is good for
   // use after any of them. The outputs are in the order of Engine::outputs() and valid until the next run.
   const std::vector<Output>& run(const std::vector<Input>& inputs, const OutputAllocator& allocate = nullptr);
+  // The same with outputs in memory of the caller, or left on the device, or on a stream of the caller. Tensors of the
+  // device are used where they lie; docs/gpu.md says what that asks of addresses and order. ARGUMENT (804) for memory
+  // that is not where it is said to be.
+  const std::vector<Output>& run(const std::vector<Input>& inputs, const RunOptions& options);
+  // Enqueues a run on `stream` and returns. Inputs and targets lie on the device or in page-locked host memory, and
+  // stay as they are until the stream has come past the run; outputs without a target stay on the device. The next run
+  // of this context comes after this one, on any stream. Errors that are known now are thrown, those of the device
+  // later.
+  const std::vector<Output>& run_async(const std::vector<Input>& inputs, void* stream, const RunOptions& options = {});
+  // Waits for what run_async() enqueued.
+  void synchronize();
+  // The stream of runs that name none; nullptr on the CPU.
+  void* stream() const;
 
   // Bytes held for intermediate values and outputs.
   size_t memory_bytes() const;
+  // Those of them that lie on the device; 0 on the CPU.
+  size_t device_bytes() const;
   int threads() const;
 
  private:
@@ -242,6 +315,11 @@ class Engine {
   std::vector<std::byte> serialize() const;
 
   int threads() const;
+  // "cpu", or the device that contexts run on: "cuda:0".
+  std::string device() const;
+  // What a context is going to take at these input shapes, by input name; of an input that is not among them, at the
+  // largest of its range. ARGUMENT when that leaves a dimension open.
+  MemoryUse memory_use(const std::map<std::string, std::vector<int64_t>>& shapes = {}) const;
   // Bytes of the constants.
   size_t weight_bytes() const;
   const BuildReport& report() const;

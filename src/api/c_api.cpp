@@ -1,27 +1,22 @@
-// The C ABI over the C++ API: handles, statuses, and the last error of each thread.
+// The C ABI over the C++ API: errors, building and engines. Running is in c_run.cpp.
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 
-#include "api/c_tensors.h"
+#include "api/c_handles.h"
 
 using namespace deepjit::c_api;  // NOLINT: this file is its C face
-using deepjit::DataType;
 using deepjit::Error;
+
+namespace deepjit::c_api {
 
 namespace {
 
-constexpr int kHostOom = 601;
-constexpr int kConcurrentUse = 801;
-constexpr int kState = 803;
-constexpr int kInternal = 900;
-
 thread_local std::optional<Error> last_error;
+
+}  // namespace
 
 deepjit_status fail(int code, const char* message) noexcept {
   try {
@@ -32,12 +27,10 @@ deepjit_status fail(int code, const char* message) noexcept {
   return code;
 }
 
-// Runs `body`; whatever it throws becomes a status and the last error.
-template <typename F>
-deepjit_status status_of(F&& body) noexcept {
+deepjit_status fail_as_thrown() noexcept {
+  constexpr int kHostOom = 601, kInternal = 900;
   try {
-    body();
-    return DEEPJIT_OK;
+    throw;
   } catch (const Error& e) {
     try {
       last_error = e;
@@ -54,26 +47,7 @@ deepjit_status status_of(F&& body) noexcept {
   }
 }
 
-}  // namespace
-
-struct deepjit_engine {
-  explicit deepjit_engine(deepjit::Engine e)
-      : engine(std::move(e)), inputs(engine.inputs()), outputs(engine.outputs()) {}
-  deepjit::Engine engine;
-  InfoTable inputs;
-  InfoTable outputs;
-  mutable std::once_flag described;
-  mutable std::string text;  // made when it is first asked for
-};
-
-struct deepjit_context {
-  explicit deepjit_context(deepjit::Context c) : context(std::move(c)) {}
-
-  deepjit::Context context;
-  std::vector<COutput> outputs;  // of the last run, when it succeeded
-  bool finished = false;
-  std::atomic<bool> running{false};
-};
+}  // namespace deepjit::c_api
 
 namespace {
 
@@ -152,35 +126,6 @@ std::span<const std::byte> bytes_of(const void* data, size_t bytes) {
   return {static_cast<const std::byte*>(data), bytes};
 }
 
-// Holds a context for one call; a second thread gets CONCURRENT_USE.
-class Turn {
- public:
-  explicit Turn(std::atomic<bool>& flag) : flag_(flag) {
-    if (flag_.exchange(true)) {
-      throw Error(kConcurrentUse, "a context is used by two threads at once", "create one context for each thread");
-    }
-  }
-  ~Turn() { flag_ = false; }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  std::atomic<bool>& flag_;
-};
-
-void run(deepjit_context* context, const deepjit_tensor* inputs, size_t count, const deepjit::OutputAllocator& place) {
-  require(context, "context");
-  if (count > 0) require(inputs, "inputs");
-  const Turn turn(context->running);
-  context->outputs.clear();
-  context->finished = false;
-  const CInputs taken(inputs, count);
-  const std::vector<deepjit::Output>& outputs = context->context.run(taken.inputs(), place);
-  context->outputs.resize(outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i) context->outputs[i].take(outputs[i]);
-  context->finished = true;
-}
-
 }  // namespace
 
 extern "C" {
@@ -231,6 +176,13 @@ deepjit_status deepjit_load_bytes(const void* data, size_t bytes, int32_t thread
   return make_engine(engine, [&] { return deepjit::load(bytes_of(data, bytes), threads); });
 }
 
+deepjit_status deepjit_load_file_on(const char* path, int32_t threads, const char* device, deepjit_engine** engine) {
+  return make_engine(engine, [&] {
+    require(path, "the path");
+    return deepjit::load(std::string(path), threads, text_or(device, ""));
+  });
+}
+
 deepjit_status deepjit_engine_save(const deepjit_engine* engine, const char* path) {
   return status_of([&] {
     require(engine, "engine");
@@ -240,6 +192,8 @@ deepjit_status deepjit_engine_save(const deepjit_engine* engine, const char* pat
 }
 
 void deepjit_engine_free(deepjit_engine* engine) { delete engine; }
+
+const char* deepjit_engine_device(const deepjit_engine* engine) { return engine ? engine->device.c_str() : ""; }
 
 size_t deepjit_engine_input_count(const deepjit_engine* engine) { return engine ? engine->inputs.size() : 0; }
 size_t deepjit_engine_output_count(const deepjit_engine* engine) { return engine ? engine->outputs.size() : 0; }
@@ -263,48 +217,5 @@ const char* deepjit_engine_inspect(const deepjit_engine* engine) {
   status_of([&] { std::call_once(engine->described, [&] { engine->text = engine->engine.inspect(); }); });
   return engine->text.c_str();
 }
-
-deepjit_status deepjit_context_create(const deepjit_engine* engine, int32_t threads, deepjit_context** context) {
-  return status_of([&] {
-    require(context, "context");
-    *context = nullptr;
-    require(engine, "engine");
-    *context = new deepjit_context(engine->engine.create_context(threads));
-  });
-}
-
-deepjit_status deepjit_context_run(deepjit_context* context, const deepjit_tensor* inputs, size_t input_count) {
-  return status_of([&] { run(context, inputs, input_count, nullptr); });
-}
-
-deepjit_status deepjit_context_run_into(deepjit_context* context, const deepjit_tensor* inputs, size_t input_count,
-                                        deepjit_allocate allocate, void* user) {
-  if (allocate == nullptr) return deepjit_context_run(context, inputs, input_count);
-  return status_of([&] {
-    run(context, inputs, input_count, [&](size_t i, DataType dtype, std::span<const int64_t> shape) {
-      size_t bytes = deepjit::data_type_size(dtype);
-      for (int64_t d : shape) bytes *= static_cast<size_t>(d);
-      return allocate(i, static_cast<int32_t>(dtype), static_cast<int32_t>(shape.size()), shape.data(), bytes, user);
-    });
-  });
-}
-
-deepjit_status deepjit_context_output(const deepjit_context* context, size_t index, deepjit_tensor* output) {
-  return status_of([&] {
-    require(context, "context");
-    require(output, "output");
-    if (!context->finished) throw Error(kState, "this context has no finished run");
-    if (index >= context->outputs.size()) throw Error(kArgument, "there is no output number " + std::to_string(index));
-    *output = context->outputs[index].tensor();
-  });
-}
-
-size_t deepjit_context_memory_bytes(const deepjit_context* context) {
-  size_t bytes = 0;
-  if (context == nullptr || status_of([&] { bytes = context->context.memory_bytes(); }) != DEEPJIT_OK) return 0;
-  return bytes;
-}
-
-void deepjit_context_free(deepjit_context* context) { delete context; }
 
 }  // extern "C"

@@ -52,10 +52,11 @@ void InfoTable::get(size_t i, deepjit_tensor_info* out) const {
   *out = infos_[i];
 }
 
-CInputs::CInputs(const deepjit_tensor* tensors, size_t count) : inputs_(count) {
+CInputs::CInputs(const deepjit_tensor* tensors, size_t count, const int32_t* memory) : inputs_(count) {
   for (size_t i = 0; i < count; ++i) {
     require(tensors[i].name, "the name of an input");
     inputs_[i].name = tensors[i].name;
+    if (memory != nullptr) inputs_[i].memory = static_cast<MemoryKind>(memory[i]);
     take(tensors[i], inputs_[i], 0);
   }
 }

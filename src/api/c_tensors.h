@@ -37,7 +37,8 @@ class InfoTable {
 // Inputs for one run; they look into the caller's memory.
 class CInputs {
  public:
-  CInputs(const deepjit_tensor* tensors, size_t count);
+  // `memory` says where each lies; nullptr: all on the host.
+  CInputs(const deepjit_tensor* tensors, size_t count, const int32_t* memory);
   const std::vector<Input>& inputs() const { return inputs_; }
 
  private:

@@ -1,9 +1,7 @@
-// The public Engine and Context over the runtime's.
+// The public Engine over the runtime's.
 #include "api/internal.h"
 // internal.h comes first
-#include <atomic>
-#include <optional>
-
+#include "api/context_impl.h"
 #include "api/impl.h"
 #include "api/values.h"
 
@@ -52,94 +50,6 @@ Engine::Impl::Impl(Program program, Backing backing, int threads_wanted, const s
   for (const ProgramOutput& output : p.outputs) outputs.push_back(tensor_info(output.name, type_of(p, output.buffer)));
 }
 
-struct Context::Impl {
-  Impl(std::shared_ptr<const Engine::Impl> e, int threads) : engine(std::move(e)), context(engine->engine, threads) {
-    outputs.resize(engine->outputs.size());
-    elements.resize(engine->outputs.size());
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i].name = engine->outputs[i].name;
-      outputs[i].dtype = engine->outputs[i].dtype;
-    }
-  }
-
-  void take_inputs(const std::vector<Input>& inputs);
-  void take_input(const Input& input);
-  void run(const OutputAllocator& allocate);
-
-  std::shared_ptr<const Engine::Impl> engine;
-  internal::Context context;
-  std::atomic<bool> running{false};
-  std::vector<TensorView> fed;
-  std::vector<TensorView> views;
-  std::vector<Tensor> collections;  // inputs of the run that is on
-  std::vector<Output> outputs;
-  std::vector<OutputElements> elements;  // of outputs that are sequences or optionals
-};
-
-void Context::Impl::take_input(const Input& input) {
-  const std::vector<TensorInfo>& known = engine->inputs;
-  size_t i = 0;
-  while (i < known.size() && known[i].name != input.name) ++i;
-  if (i == known.size()) {
-    std::string names;
-    for (const TensorInfo& info : known) names += (names.empty() ? "\"" : ", \"") + info.name + "\"";
-    throw internal::Error(Code::INPUT_NAME, "there is no input \"" + input.name + "\"; the inputs are " +
-                                                (names.empty() ? "none" : names));
-  }
-  const std::string what = "input \"" + input.name + "\"";
-  if (fed[i].dtype != DType::UNDEFINED) throw internal::Error(Code::INPUT_NAME, what + " is given twice");
-  fed[i] = view_of_input(input, what);
-  if (!is_collection(fed[i].dtype)) return;
-  collections.push_back(copy_of_elements(input, what));
-  fed[i] = collections.back().view();
-}
-
-void Context::Impl::take_inputs(const std::vector<Input>& inputs) {
-  fed.assign(engine->inputs.size(), TensorView{});
-  collections.clear();
-  for (const Input& input : inputs) take_input(input);
-}
-
-void Context::Impl::run(const OutputAllocator& allocate) {
-  internal::OutputAllocator place;
-  if (allocate) {
-    place = [&](size_t i, const TensorDesc& desc) {
-      return allocate(i, static_cast<DataType>(desc.dtype), std::span<const int64_t>(desc.dims));
-    };
-  }
-  context.run(fed, views, place);
-  for (size_t i = 0; i < views.size(); ++i) {
-    outputs[i].dtype = static_cast<DataType>(views[i].dtype);
-    outputs[i].shape.assign(views[i].dims.begin(), views[i].dims.end());
-    outputs[i].data = is_collection(views[i].dtype) ? elements[i].take(views[i]) : views[i].data;
-  }
-}
-
-Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Context::Context(Context&&) noexcept = default;
-Context& Context::operator=(Context&&) noexcept = default;
-Context::~Context() = default;
-
-const std::vector<Output>& Context::run(const std::vector<Input>& inputs, const OutputAllocator& allocate) {
-  guarded([&] {
-    // The vectors beside the runtime's own state are not shared among threads either.
-    const Exclusive exclusive(impl_->running);
-    impl_->take_inputs(inputs);
-    impl_->run(allocate);
-    impl_->collections.clear();
-  });
-  return impl_->outputs;
-}
-
-size_t Context::memory_bytes() const {
-  return guarded([&] {
-    const Exclusive exclusive(impl_->running);
-    return impl_->context.memory_bytes();
-  });
-}
-
-int Context::threads() const { return impl_->context.threads(); }
-
 Engine::Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 const std::vector<TensorInfo>& Engine::inputs() const { return impl_->inputs; }
@@ -168,6 +78,21 @@ std::vector<std::byte> Engine::serialize() const {
     const std::vector<uint8_t> bytes = write_engine({impl_->program(), impl_->graph_text, impl_->lock_text});
     const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
     return std::vector<std::byte>(first, first + bytes.size());
+  });
+}
+
+std::string Engine::device() const {
+  const std::string& name = impl_->engine->device_name();
+  return name == "cuda" ? "cuda:0" : name;
+}
+
+MemoryUse Engine::memory_use(const std::map<std::string, std::vector<int64_t>>& shapes) const {
+  return guarded([&] {
+    std::map<std::string, Dims> given;
+    for (const auto& [name, shape] : shapes) given.emplace(name, checked_dims(shape, "the shape of \"" + name + "\""));
+    const internal::Engine& engine = *impl_->engine;
+    const MemoryNeeds needs = memory_needs(engine, shapes_of_inputs(engine.program(), given), impl_->threads);
+    return MemoryUse{needs.constants, needs.values, needs.scratch, needs.inputs, needs.outputs};
   });
 }
 

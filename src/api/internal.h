@@ -12,6 +12,7 @@
 #include "passes/pipeline.h"
 #include "runtime/engine.h"
 #include "runtime/exclusive.h"
+#include "runtime/memory_use.h"
 
 namespace deepjit::internal {
 using deepjit::build;

@@ -5,6 +5,16 @@
 namespace deepjit {
 inline namespace v1 {
 
+Dims checked_dims(const std::vector<int64_t>& shape, const std::string& what) {
+  if (shape.size() > static_cast<size_t>(kMaxRank)) {
+    throw internal::Error(Code::INPUT_SHAPE, what + " has rank " + std::to_string(shape.size()) + ", above 16");
+  }
+  for (int64_t d : shape) {
+    if (d < 0) throw internal::Error(Code::INPUT_SHAPE, what + " has a negative dimension");
+  }
+  return Dims(std::span<const int64_t>(shape));
+}
+
 TensorView view_of_input(const Input& input, const std::string& what) {
   if (input.shape.size() > static_cast<size_t>(kMaxRank)) {
     throw internal::Error(Code::INPUT_SHAPE, what + " has rank " + std::to_string(input.shape.size()) + ", above 16");

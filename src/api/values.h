@@ -11,6 +11,9 @@ inline namespace v1 {
 // Checked for what no kernel could survive: rank, dtype, null data. `what` names the input in errors.
 TensorView view_of_input(const Input& input, const std::string& what);
 
+// The dims of a shape, at most 16 and none negative; `what` names it in errors. INPUT_SHAPE.
+Dims checked_dims(const std::vector<int64_t>& shape, const std::string& what);
+
 // A sequence or optional with copies of all elements' data: what is in a sequence may outlive the run.
 Tensor copy_of_elements(const Input& input, const std::string& what, int depth = 0);
 

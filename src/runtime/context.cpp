@@ -89,37 +89,101 @@ Context::Cached& Context::bound_for(std::span<const TensorView> inputs) {
     }
   }
   cached.binding = bind(engine_->info(), request);
-  if (cache_.size() >= static_cast<size_t>(limits::bindings)) cache_.pop_back();
+  if (cache_.size() >= static_cast<size_t>(limits::bindings)) {
+    if (device_ != nullptr) device_->finish();
+    cache_.pop_back();
+  }
   cache_.push_front(std::move(cached));
   return cache_.front();
 }
 
-void Context::run(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
-                  const OutputAllocator& allocate) {
-  const Exclusive exclusive(running_);
+void Context::enter() const {
   if (getpid() != process_) {
     throw Error(Code::AFTER_FORK, "this context was made before fork()", "create contexts in the child process");
   }
   engine_->check_backing();
-  const RunScope scope(threads_);
-  run_exclusive(inputs, outputs, allocate);
 }
 
-void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
-                            const OutputAllocator& allocate) {
-  const Program& program = engine_->program();
-  // A binding that matches has been checked when it was made, all but the elements of sequences and optionals.
-  const bool collections =
-      std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return is_collection(view.dtype); });
-  if (collections || cache_.empty() || inputs.size() != program.inputs.size() || !matches(cache_.front(), inputs)) {
-    check_inputs(program, inputs);
+void Context::run(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
+                  const OutputAllocator& allocate) {
+  RunRequest request;
+  request.inputs = inputs;
+  if (allocate) {
+    request.place = [&](size_t i, const TensorDesc& desc) { return OutputPlace{allocate(i, desc), Side::HOST}; };
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    fed_[i] = inputs[i].dtype == DType::UNDEFINED ? program.inputs[i].default_value.view() : inputs[i];
+  run(request, results_);
+  outputs.resize(results_.size());
+  for (size_t i = 0; i < results_.size(); ++i) outputs[i] = results_[i].view;
+}
+
+void Context::run(const RunRequest& request, std::vector<RunOutput>& outputs) {
+  const Exclusive exclusive(running_);
+  enter();
+  if (device_ == nullptr && (request.keep_on_device || request.stream || !request.wait || !request.after.empty())) {
+    throw Error(Code::ARGUMENT, "the engine runs on the CPU, which has no streams and no memory of its own",
+                "build the model with --device cuda");
   }
+  const RunScope scope(threads_);
+  take_inputs(request);
   Cached& cached = bound_for(fed_);
+  if (device_ == nullptr) return run_on_host(cached, request, outputs);
+  RunRequest own = request;
+  own.inputs = fed_;
+  own.memory = fed_sides_;
+  device_->run(engine_->info(), *cached.binding, own, outputs, observer_);
+}
+
+// Checks the inputs and puts defaults where none was fed; those whose values decide shapes come to the host.
+void Context::take_inputs(const RunRequest& request) {
+  const Program& program = engine_->program();
+  const std::span<const TensorView> inputs = request.inputs;
+  fed_sides_.assign(inputs.size(), Side::HOST);
+  bool check = cache_.empty() || inputs.size() != program.inputs.size();
+  bool by_values = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i < request.memory.size()) fed_sides_[i] = request.memory[i];
+    const bool here = fed_sides_[i] == Side::DEVICE;
+    if (here && device_ == nullptr) {
+      throw Error(Code::ARGUMENT, "an input lies on a device, the engine runs on the CPU", "copy it to the host first");
+    }
+    check = check || is_collection(inputs[i].dtype);
+    by_values = by_values || (here && i < program.inputs.size() && engine_->info().by_value[i]);
+  }
+  // A binding that matches has been checked when it was made, all but the elements of sequences and optionals.
+  if (check || by_values || !matches(cache_.front(), inputs)) check_inputs(program, inputs);
+  downloaded_.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool fed = inputs[i].dtype != DType::UNDEFINED;
+    fed_[i] = fed ? inputs[i] : program.inputs[i].default_value.view();
+    if (!fed) fed_sides_[i] = Side::HOST;
+    if (fed_sides_[i] == Side::HOST || !by_value(i, fed_[i])) continue;
+    if (!request.wait) {
+      throw Error(Code::ARGUMENT,
+                  "input \"" + program.inputs[i].name +
+                      "\" decides shapes: its value has to be on the host before a run "
+                      "that is not waited for",
+                  "give it as host memory");
+    }
+    downloaded_.push_back(device_->download(fed_[i], request.after));
+    fed_[i] = downloaded_.back().view();
+    fed_sides_[i] = Side::HOST;
+  }
+}
+
+void Context::run_on_host(Cached& cached, const RunRequest& request, std::vector<RunOutput>& outputs) {
+  const Program& program = engine_->program();
   Binding& binding = *cached.binding;
-  if (device_ != nullptr) return device_->run(engine_->info(), binding, fed_, outputs, allocate, observer_);
+  const auto wanted = [&](size_t i, const TensorDesc& desc) -> void* {
+    const OutputPlace place = request.place ? request.place(i, desc) : OutputPlace{};
+    if (place.data != nullptr && place.side == Side::DEVICE) {
+      throw Error(Code::ARGUMENT,
+                  "output \"" + program.outputs[i].name +
+                      "\" is to go to a device, the engine runs on "
+                      "the CPU",
+                  "give host memory");
+    }
+    return place.data;
+  };
   void* arena = arena_.ensure(binding.arena_bytes + binding.scratch_bytes);
   if (cached.placed_at != arena) {
     place(binding, arena);
@@ -130,35 +194,51 @@ void Context::run_exclusive(std::span<const TensorView> inputs, std::vector<Tens
       binding.slots[static_cast<size_t>(program.inputs[i].buffer)] = {fed_[i].data, fed_[i].desc()};
     }
   }
-  outputs.resize(binding.outputs.size());
+  outputs.assign(binding.outputs.size(), {});
   for (size_t i = 0; i < binding.outputs.size(); ++i) {
     const BoundOutput& output = binding.outputs[i];
     if (output.dynamic) continue;
     const TensorDesc& desc = binding.slots[static_cast<size_t>(output.slot)].desc;
-    void* data = allocate ? allocate(i, desc) : nullptr;
+    void* data = wanted(i, desc);
     if (data == nullptr) data = output_memory_[i].ensure(static_cast<size_t>(desc.bytes()));
     binding.slots[static_cast<size_t>(output.root)].data = data;
-    outputs[i] = {desc.dtype, desc.dims, data};
+    outputs[i].view = {desc.dtype, desc.dims, data};
   }
   execute(engine_->info(), binding, static_cast<std::byte*>(arena) + binding.arena_bytes, observer_);
   for (size_t i = 0; i < binding.outputs.size(); ++i) {
     const BoundOutput& output = binding.outputs[i];
     if (!output.dynamic) continue;
     const Slot& slot = binding.slots[static_cast<size_t>(output.slot)];
-    outputs[i] = {slot.desc.dtype, slot.desc.dims, slot.data};
-    void* data = allocate && !is_object(slot.desc.dtype) ? allocate(i, slot.desc) : nullptr;
+    outputs[i].view = {slot.desc.dtype, slot.desc.dims, slot.data};
+    void* data = is_object(slot.desc.dtype) ? nullptr : wanted(i, slot.desc);
     if (data == nullptr) continue;
-    copy_elements(outputs[i], {slot.desc.dtype, slot.desc.dims, data});
-    outputs[i].data = data;
+    copy_elements(outputs[i].view, {slot.desc.dtype, slot.desc.dims, data});
+    outputs[i].view.data = data;
   }
+}
+
+void Context::finish() {
+  const Exclusive exclusive(running_);
+  enter();
+  if (device_ != nullptr) device_->finish();
 }
 
 size_t Context::memory_bytes() const {
   size_t bytes = arena_.bytes();
-  if (device_ != nullptr) bytes += device_->memory_bytes();
+  if (device_ != nullptr) bytes += device_->device_bytes() + device_->host_bytes();
   for (const Memory& memory : output_memory_) bytes += memory.bytes();
   for (const Cached& cached : cache_) {
     for (const auto& [buffer, memory] : cached.binding->owned) bytes += memory.bytes();
+  }
+  return bytes;
+}
+
+size_t Context::device_bytes() const {
+  if (device_ == nullptr) return 0;
+  size_t bytes = device_->device_bytes();
+  for (const Cached& cached : cache_) {
+    const DeviceBinding* own = cached.binding->on_device.get();
+    if (own != nullptr && own->known != nullptr) bytes += own->known->bytes();
   }
   return bytes;
 }

@@ -4,21 +4,14 @@
 #include <cstring>
 
 #include "ops/common.h"
+#include "runtime/device_layout.h"
 #include "runtime/observer.h"
 
 namespace deepjit {
 
 namespace {
 
-size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
-
-std::byte* at(void* base, size_t offset) { return static_cast<std::byte*>(base) + offset; }
-
-size_t arena_and_scratch(const Binding& binding) {
-  return aligned(binding.arena_bytes) + aligned(binding.scratch_bytes);
-}
-
-size_t bytes_of(const TensorDesc& desc) { return static_cast<size_t>(desc.bytes()); }
+size_t bytes_of(const TensorView& view) { return static_cast<size_t>(view.bytes()); }
 
 // Constants that a step reads, also in branches that a binding may take, or that are outputs themselves.
 std::vector<int32_t> constants_read(const Program& program) {
@@ -46,7 +39,40 @@ std::vector<const PackedOperand*> packed_operands(const Program& program) {
   return packed;
 }
 
+// Values fixed by the binding that a launch or a copy reads, and no constant.
+std::vector<int32_t> known_read(const Program& program, const Binding& binding) {
+  std::vector<int32_t> read;
+  for (const BoundStep& bound : binding.steps) {
+    for (int32_t buffer : bound.inputs) {
+      if (binding.known.count(buffer) == 0) continue;
+      if (!program.buffers[static_cast<size_t>(buffer)].constant.defined()) read.push_back(buffer);
+    }
+  }
+  std::sort(read.begin(), read.end());
+  read.erase(std::unique(read.begin(), read.end()), read.end());
+  return read;
+}
+
 }  // namespace
+
+size_t arena_on_device(const Binding& binding) {
+  return device_size(binding.arena_bytes) + device_size(binding.scratch_bytes);
+}
+
+size_t known_on_device(const Program& program, const Binding& binding) {
+  size_t bytes = 0;
+  for (int32_t buffer : known_read(program, binding)) bytes += device_size(bytes_of(binding.known.at(buffer).view()));
+  return bytes;
+}
+
+size_t DeviceSide::bytes_for(const Program& program) {
+  size_t bytes = 0;
+  for (int32_t buffer : constants_read(program)) {
+    bytes += device_size(bytes_of(program.buffers[static_cast<size_t>(buffer)].constant.view()));
+  }
+  for (const PackedOperand* operand : packed_operands(program)) bytes += device_size(bytes_of(operand->data.view()));
+  return bytes;
+}
 
 DeviceSide::DeviceSide(const Program& program, std::shared_ptr<device::Device> device)
     : device_(std::move(device)), memory_(*device_, device::Memory::Kind::DEVICE) {
@@ -57,16 +83,14 @@ DeviceSide::DeviceSide(const Program& program, std::shared_ptr<device::Device> d
   for (const PackedOperand* operand : packed_operands(program)) {
     places.emplace_back(operand->data.view(), &packed_[operand]);
   }
-  size_t bytes = 0;
-  for (const auto& [view, place] : places) bytes += aligned(static_cast<size_t>(view.bytes()));
   if (places.empty()) return;
-  void* base = memory_.ensure(bytes);
+  void* base = memory_.ensure(bytes_for(program));
   const auto stream = device_->make_stream();
   size_t offset = 0;
   for (const auto& [view, place] : places) {
     *place = at(base, offset);
-    stream->copy_in(*place, view.data, static_cast<size_t>(view.bytes()));
-    offset += aligned(static_cast<size_t>(view.bytes()));
+    stream->copy_in(*place, view.data, bytes_of(view));
+    offset += device_size(bytes_of(view));
   }
   stream->synchronize();
 }
@@ -91,73 +115,62 @@ DeviceRun::DeviceRun(std::shared_ptr<const DeviceSide> side)
       end_(device().make_event()),
       before_(device().make_event()),
       after_(device().make_event()),
+      order_(device().make_event()),
+      done_(device().make_event()),
       memory_(device(), device::Memory::Kind::DEVICE),
-      staging_(device(), device::Memory::Kind::HOST),
+      io_(side_->shared_device()),
       use_{&device(), stream_.get(), before_.get(), after_.get()} {}
 
-// Values fixed by the binding lie on the host; those that a launch or a copy reads get a place on the device.
-void DeviceRun::upload_known(Binding& binding, DeviceBinding& own) {
-  std::vector<int32_t> read;
-  for (const BoundStep& bound : binding.steps) {
-    for (int32_t buffer : bound.inputs) {
-      if (binding.known.count(buffer) != 0 && side_->constant(buffer) == nullptr) read.push_back(buffer);
-    }
-  }
-  std::sort(read.begin(), read.end());
-  read.erase(std::unique(read.begin(), read.end()), read.end());
-  size_t bytes = 0;
-  for (int32_t buffer : read) bytes += aligned(static_cast<size_t>(binding.known.at(buffer).bytes()));
-  if (read.empty()) return;
-  own.known = std::make_unique<device::Memory>(device(), device::Memory::Kind::DEVICE);
-  void* base = own.known->ensure(bytes);
-  size_t offset = 0;
-  for (int32_t buffer : read) {
-    const TensorView view = binding.known.at(buffer).view();
-    stream_->copy_in(at(base, offset), view.data, static_cast<size_t>(view.bytes()));
-    own.known_places.emplace_back(buffer, at(base, offset));
-    offset += aligned(static_cast<size_t>(view.bytes()));
+DeviceRun::~DeviceRun() {
+  try {
+    finish();
+  } catch (const Error&) {  // the device is lost
   }
 }
 
-// The areas of a binding, once.
+void DeviceRun::finish() {
+  if (!pending_) return;
+  done_->synchronize();
+  pending_ = false;
+}
+
+// Values fixed by the binding lie on the host; those that a launch or a copy reads get a place on the device.
+void DeviceRun::upload_known(const Program& program, Binding& binding, DeviceBinding& own) {
+  const std::vector<int32_t> read = known_read(program, binding);
+  if (read.empty()) return;
+  own.known = std::make_unique<device::Memory>(device(), device::Memory::Kind::DEVICE);
+  void* base = own.known->ensure(known_on_device(program, binding));
+  size_t offset = 0;
+  for (int32_t buffer : read) {
+    const TensorView view = binding.known.at(buffer).view();
+    stream_->copy_in(at(base, offset), view.data, bytes_of(view));
+    own.known_places.emplace_back(buffer, at(base, offset));
+    offset += device_size(bytes_of(view));
+  }
+  stream_->synchronize();  // runs may be on other streams
+}
+
+// The layout of a binding, once.
 void DeviceRun::prepare(const ProgramInfo& info, Binding& binding) {
   auto made = std::make_shared<DeviceBinding>();
-  DeviceBinding& own = *made;
-  const std::vector<ProgramInput>& inputs = info.program->inputs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorDesc& desc = binding.slots[static_cast<size_t>(inputs[i].buffer)].desc;
-    if (binding.known.count(inputs[i].buffer) != 0 || is_object(desc.dtype)) continue;
-    own.inputs.push_back({inputs[i].buffer, i, own.input_bytes, bytes_of(desc)});
-    own.input_bytes += aligned(bytes_of(desc));
-  }
-  for (size_t i = 0; i < binding.outputs.size(); ++i) {
-    const BoundOutput& output = binding.outputs[i];
-    if (output.dynamic) throw Error(Code::NO_DEVICE_KERNEL, "an output's shape depends on data", "use --device cpu");
-    const TensorDesc& desc = binding.slots[static_cast<size_t>(output.slot)].desc;
-    own.outputs.push_back({output.root, i, own.output_bytes, bytes_of(desc)});
-    own.output_bytes += aligned(bytes_of(desc));
-  }
-  upload_known(binding, own);
+  made->io = io_layout(info, binding);
+  upload_known(*info.program, binding, *made);
   for (BoundStep& bound : binding.steps) {
     if (bound.kind == BoundStep::Kind::KERNEL) bound.packed = side_->packed(*bound.step);
   }
   binding.on_device = std::move(made);
 }
 
-// Points every slot at device memory. A block that has moved makes the graph of before useless.
+// Points every slot but inputs and outputs at device memory. A block that has moved makes graphs of before useless.
 void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBinding& own) {
-  const size_t arena = arena_and_scratch(binding);
-  void* base = memory_.ensure(arena + own.input_bytes + own.output_bytes);
-  staging_.ensure(own.input_bytes + own.output_bytes);
+  const size_t arena = arena_on_device(binding);
+  if (arena > memory_.bytes()) finish();
+  void* base = memory_.ensure(arena);
   if (own.base == base) return;
   own.base = base;
-  own.graph.reset();
+  own.graphs.clear();
   place(binding, base);
   const auto slot = [&](int32_t buffer) -> Slot& { return binding.slots[static_cast<size_t>(buffer)]; };
-  for (const DeviceBinding::Place& p : own.inputs) slot(p.buffer).data = at(base, arena + p.offset);
-  for (const DeviceBinding::Place& p : own.outputs) {
-    slot(p.buffer).data = at(base, arena + own.input_bytes + p.offset);
-  }
   for (size_t i = 0; i < info.program->buffers.size(); ++i) {
     if (!info.program->buffers[i].is_constant) continue;
     slot(static_cast<int32_t>(i)).data = side_->constant(static_cast<int32_t>(i));
@@ -165,81 +178,107 @@ void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBi
   for (const auto& [buffer, address] : own.known_places) slot(buffer).data = address;
 }
 
-void DeviceRun::launch_steps(const ProgramInfo& info, Binding& binding, DeviceBinding& own, Observer* observer) {
-  binding.device = &use_;
-  void* scratch = at(own.base, aligned(binding.arena_bytes));
-  if (observer != nullptr || own.runs == 0) {
+// Captured on the context's own stream: the caller's has work of its own.
+device::Graph& DeviceRun::graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own) {
+  if (device::Graph* graph = own.graphs.find(io_.addresses(), measure_)) return *graph;
+  use_.stream = stream_.get();
+  stream_->begin_capture();
+  try {
     if (measure_) stream_->record(*start_);
-    execute(info, binding, scratch, observer);
+    execute(info, binding, at(own.base, device_size(binding.arena_bytes)), nullptr);
     if (measure_) stream_->record(*end_);
-    return;
+  } catch (...) {
+    stream_->end_capture();
+    throw;
   }
-  if (own.graph == nullptr || own.graph_tells_time != measure_) {
-    stream_->begin_capture();
-    try {
-      if (measure_) stream_->record(*start_);
-      execute(info, binding, scratch, nullptr);
-      if (measure_) stream_->record(*end_);
-    } catch (...) {
-      stream_->end_capture();
-      throw;
-    }
-    own.graph = stream_->end_capture();
-    own.graph_tells_time = measure_;
-  }
-  stream_->launch(*own.graph);
+  return *own.graphs.keep(io_.addresses(), measure_, stream_->end_capture(own.graphs.take_oldest()));
 }
 
-void DeviceRun::run_on_stream(const ProgramInfo& info, Binding& binding, std::span<const TensorView> fed,
-                              Observer* observer) {
+void DeviceRun::launch_steps(const ProgramInfo& info, Binding& binding, DeviceBinding& own, device::Stream& stream,
+                             Observer* observer) {
+  binding.device = &use_;
+  if (observer == nullptr && own.runs > 0) return stream.launch(graph_of(info, binding, own));
+  use_.stream = &stream;
+  if (measure_) stream.record(*start_);
+  execute(info, binding, at(own.base, device_size(binding.arena_bytes)), observer);
+  if (measure_) stream.record(*end_);
+}
+
+device::Stream& DeviceRun::stream_for(const RunRequest& request) {
+  if (!request.stream) return *stream_;
+  if (borrowed_ == nullptr || borrowed_->handle() != *request.stream)
+    borrowed_ = device().borrow_stream(*request.stream);
+  return *borrowed_;
+}
+
+void DeviceRun::come_after(device::Stream& stream, std::span<void* const> others) {
+  if (pending_) stream.wait(*done_);
+  for (void* other : others) {
+    device().borrow_stream(other)->record(*order_);
+    stream.wait(*order_);
+  }
+}
+
+void DeviceRun::run_on(device::Stream& stream, const ProgramInfo& info, Binding& binding, const RunRequest& request,
+                       Observer* observer) {
   DeviceBinding& own = *binding.on_device;
   place_values(info, binding, own);
-  const size_t arena = arena_and_scratch(binding);
-  for (const DeviceBinding::Place& p : own.inputs) {
-    if (p.bytes > 0) std::memcpy(at(staging_.data(), p.offset), fed[p.input].data, p.bytes);
-  }
-  stream_->copy_in(at(own.base, arena), staging_.data(), own.input_bytes);
-  launch_steps(info, binding, own, observer);
-  stream_->copy_out(at(staging_.data(), own.input_bytes), at(own.base, arena + own.input_bytes), own.output_bytes);
-  stream_->synchronize();
+  io_.bind(info, binding, own.io, request, [&] { finish(); });
+  come_after(stream, request.after);
+  io_.copy_in(stream);
+  launch_steps(info, binding, own, stream, observer);
+  io_.copy_out(stream);
   ++own.runs;
+  if (request.wait && !request.stream) {
+    stream.synchronize();
+    pending_ = false;  // this run came after it
+    return;
+  }
+  stream.record(*done_);
+  pending_ = true;
+  if (request.wait) finish();  // for no more than this run
+}
+
+void DeviceRun::run(const ProgramInfo& info, Binding& binding, const RunRequest& request,
+                    std::vector<RunOutput>& outputs, Observer* observer) {
+  if (!request.wait && observer != nullptr) throw Error(Code::STATE, "a run that is timed by steps is waited for");
+  if (binding.on_device == nullptr) prepare(info, binding);
+  device::Stream& stream = stream_for(request);
+  try {
+    run_on(stream, info, binding, request, observer);
+  } catch (...) {
+    try {
+      stream.synchronize();   // the memory must be at rest before it is used again
+    } catch (const Error&) {  // the first failure is the one to tell
+    }
+    throw;
+  }
+  if (measure_ && request.wait) device_us_ = device().elapsed_us(*start_, *end_);
+  io_.deliver(binding, binding.on_device->io, outputs, request.wait ? nullptr : done_, stream.handle());
+}
+
+Tensor DeviceRun::download(const TensorView& view, std::span<void* const> after) {
+  if (device().locate(view.data) != device::Where::HERE) {
+    throw Error(Code::ARGUMENT, "an input's address is not in memory of " + device().info().name);
+  }
+  Tensor copy(view.dtype, view.dims);
+  come_after(*stream_, after);
+  stream_->copy_out(copy.view().data, view.data, bytes_of(view));
+  stream_->synchronize();
+  return copy;
 }
 
 double DeviceRun::replay_us(const Binding& binding) {
   constexpr int kReplays = 4;  // the last one is timed
   const DeviceBinding* own = binding.on_device.get();
-  if (own == nullptr || own->graph == nullptr || !own->graph_tells_time) {
+  const device::Graph* graph = own == nullptr ? nullptr : own->graphs.latest_that_tells_time();
+  if (graph == nullptr) {
     throw Error(Code::STATE, "there is no run to replay", "run twice with its time measured");
   }
-  for (int i = 0; i < kReplays; ++i) stream_->launch(*own->graph);
+  finish();
+  for (int i = 0; i < kReplays; ++i) stream_->launch(*graph);
   stream_->synchronize();
   return device().elapsed_us(*start_, *end_);
-}
-
-void DeviceRun::run(const ProgramInfo& info, Binding& binding, std::span<const TensorView> fed,
-                    std::vector<TensorView>& outputs, const Place& place_output, Observer* observer) {
-  if (binding.on_device == nullptr) prepare(info, binding);
-  try {
-    run_on_stream(info, binding, fed, observer);
-  } catch (...) {
-    try {
-      stream_->synchronize();  // the memory must be at rest before it is used again
-    } catch (const Error&) {   // the first failure is the one to tell
-    }
-    throw;
-  }
-  if (measure_) device_us_ = device().elapsed_us(*start_, *end_);
-  const DeviceBinding& own = *binding.on_device;
-  outputs.resize(own.outputs.size());
-  for (const DeviceBinding::Place& p : own.outputs) {
-    const TensorDesc& desc = binding.slots[static_cast<size_t>(binding.outputs[p.input].slot)].desc;
-    void* data = at(staging_.data(), own.input_bytes + p.offset);
-    if (void* wanted = place_output ? place_output(p.input, desc) : nullptr; wanted != nullptr) {
-      if (p.bytes > 0) std::memcpy(wanted, data, p.bytes);
-      data = wanted;
-    }
-    outputs[p.input] = {desc.dtype, desc.dims, data};
-  }
 }
 
 }  // namespace deepjit

@@ -2,10 +2,13 @@
 //
 // DeviceSide belongs to an engine: the device, and on it the constants and what tactics packed of them, uploaded once
 // for all contexts. DeviceRun
-// belongs to a context: a stream, one block of device memory for values, inputs and outputs, and one of host memory
-// that copies go through. A run copies the inputs in, launches the steps on the stream, copies the outputs out and
-// waits once, at its end. When the shapes of a binding come for the second time its launches are captured as a graph,
-// which later runs replay.
+// belongs to a context: a stream, a block of device memory for values, and its inputs and outputs (device_io.h). A run
+// copies in what lies on the host, launches the steps on the stream, copies out what belongs on the host and waits
+// once, at its end, or not at all. When the shapes of a binding come for the second time its launches are captured as a
+// graph, which later runs replay.
+//
+// A run that is not waited for is on a stream of the caller. What comes next in the context waits for it on the device,
+// whatever stream it is on; memory is given up only when it has ended.
 #pragma once
 
 #include <memory>
@@ -15,6 +18,9 @@
 
 #include "device/device.h"
 #include "runtime/binding.h"
+#include "runtime/device_io.h"
+#include "runtime/graph_cache.h"
+#include "runtime/run_request.h"
 
 namespace deepjit {
 
@@ -22,11 +28,14 @@ class DeviceSide {
  public:
   DeviceSide(const Program& program, std::shared_ptr<device::Device> device);
   device::Device& device() const { return *device_; }
+  const std::shared_ptr<device::Device>& shared_device() const { return device_; }
   // Where a constant lies on the device; nullptr when no step reads it there.
   void* constant(int32_t buffer) const;
   // The operands that the step's tactic packs, by input.
   std::vector<std::pair<size_t, void*>> packed(const Step& step) const;
   size_t bytes() const { return memory_.bytes(); }
+  // What bytes() is going to be for this program.
+  static size_t bytes_for(const Program& program);
 
  private:
   std::shared_ptr<device::Device> device_;
@@ -45,34 +54,31 @@ struct DeviceUse {
 
 // What DeviceRun keeps for one binding.
 struct DeviceBinding {
-  // A value in the input or output area: buffer, offset in the area, bytes.
-  struct Place {
-    int32_t buffer = -1;
-    size_t input = 0;  // which input of the program, or output of the block
-    size_t offset = 0;
-    size_t bytes = 0;
-  };
-  std::vector<Place> inputs;
-  std::vector<Place> outputs;
-  size_t input_bytes = 0;
-  size_t output_bytes = 0;
+  IoLayout io;
   std::unique_ptr<device::Memory> known;  // values fixed by the binding that steps read
   std::vector<std::pair<int32_t, void*>> known_places;
-  void* base = nullptr;  // of the context's block when slots were set and the graph was captured
+  void* base = nullptr;  // of the context's block when slots were set and graphs were captured
   size_t runs = 0;
-  std::unique_ptr<device::Graph> graph;
-  bool graph_tells_time = false;  // it records when its first launch starts, and when its last one ends
+  GraphCache graphs;
 };
+
+// Bytes on the device that a binding needs beside constants: for values and scratch, values that it fixes.
+size_t arena_on_device(const Binding& binding);
+size_t known_on_device(const Program& program, const Binding& binding);
 
 class DeviceRun {
  public:
   explicit DeviceRun(std::shared_ptr<const DeviceSide> side);
+  ~DeviceRun();
+  DeviceRun(const DeviceRun&) = delete;
+  DeviceRun& operator=(const DeviceRun&) = delete;
 
-  // Runs once. `outputs` receives views of host memory: what `place` gives for output i, else the context's own.
-  // `place` may be empty.
-  using Place = std::function<void*(size_t, const TensorDesc&)>;
-  void run(const ProgramInfo& info, Binding& binding, std::span<const TensorView> fed, std::vector<TensorView>& outputs,
-           const Place& place, Observer* observer);
+  void run(const ProgramInfo& info, Binding& binding, const RunRequest& request, std::vector<RunOutput>& outputs,
+           Observer* observer);
+  // Waits for runs that nobody has waited for.
+  void finish();
+  // A copy on the host, which waits for the streams and for nothing else.
+  Tensor download(const TensorView& view, std::span<void* const> after);
 
   device::Device& device() const { return side_->device(); }
   // Of the last run: from its first launch to the end of its last one, on the device, without copies and without
@@ -82,20 +88,31 @@ class DeviceRun {
   // The launches of the binding's last run again, data in place and the device busy before them, as in a service that
   // has the next request at hand. That run must have replayed a graph that tells time: Error(STATE).
   double replay_us(const Binding& binding);
-  size_t memory_bytes() const { return memory_.bytes() + staging_.bytes(); }
+  size_t device_bytes() const { return memory_.bytes() + io_.device_bytes(); }
+  size_t host_bytes() const { return io_.host_bytes(); }
+  // Of the context's own stream, as the device's library knows it.
+  void* stream_handle() const { return stream_->handle(); }
 
  private:
   void prepare(const ProgramInfo& info, Binding& binding);
-  void upload_known(Binding& binding, DeviceBinding& own);
+  void upload_known(const Program& program, Binding& binding, DeviceBinding& own);
   void place_values(const ProgramInfo& info, Binding& binding, DeviceBinding& own);
-  void launch_steps(const ProgramInfo& info, Binding& binding, DeviceBinding& own, Observer* observer);
-  void run_on_stream(const ProgramInfo& info, Binding& binding, std::span<const TensorView> fed, Observer* observer);
+  void launch_steps(const ProgramInfo& info, Binding& binding, DeviceBinding& own, device::Stream& stream,
+                    Observer* observer);
+  device::Graph& graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own);
+  device::Stream& stream_for(const RunRequest& request);
+  void come_after(device::Stream& stream, std::span<void* const> others);
+  void run_on(device::Stream& stream, const ProgramInfo& info, Binding& binding, const RunRequest& request,
+              Observer* observer);
 
   std::shared_ptr<const DeviceSide> side_;
   std::unique_ptr<device::Stream> stream_;
-  std::unique_ptr<device::Event> start_, end_, before_, after_;
-  device::Memory memory_;   // arena, then inputs, then outputs
-  device::Memory staging_;  // inputs, then outputs
+  std::unique_ptr<device::Stream> borrowed_;  // the caller's of the last run that had one
+  std::unique_ptr<device::Event> start_, end_, before_, after_, order_;
+  std::shared_ptr<device::Event> done_;  // behind the last run that was not waited for
+  bool pending_ = false;                 // it may still run
+  device::Memory memory_;                // the arena
+  DeviceIo io_;
   DeviceUse use_;
   double device_us_ = 0;
   bool measure_ = false;

@@ -16,6 +16,7 @@
 #include "runtime/binding.h"
 #include "runtime/device_run.h"
 #include "runtime/observer.h"
+#include "runtime/run_request.h"
 
 namespace deepjit {
 
@@ -60,9 +61,18 @@ class Context {
   // an output, valid until the next run where the context owns the memory.
   void run(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
            const OutputAllocator& allocate = nullptr);
+  // The same with inputs and outputs on the engine's device, on a stream of the caller, or without waiting. Outputs
+  // that lie in memory of the context are valid until its next run. ARGUMENT for what the engine's device cannot do.
+  void run(const RunRequest& request, std::vector<RunOutput>& outputs);
+  // Waits for runs that nobody has waited for.
+  void finish();
 
   // Bytes that the context holds for intermediate values and outputs.
   size_t memory_bytes() const;
+  // Those of them that lie on a device; 0 on the CPU.
+  size_t device_bytes() const;
+  // The context's own stream as the device's library knows it; nullptr on the CPU.
+  void* stream_handle() const { return device_ == nullptr ? nullptr : device_->stream_handle(); }
   // On a device: has every run timed there, and the time of the last one; 0 on the CPU.
   void measure_device_time(bool on);
   // The launches of the last run once more, without copies; see DeviceRun. 0 on the CPU.
@@ -81,8 +91,9 @@ class Context {
     std::unique_ptr<Binding> binding;
     void* placed_at = nullptr;
   };
-  void run_exclusive(std::span<const TensorView> inputs, std::vector<TensorView>& outputs,
-                     const OutputAllocator& allocate);
+  void enter() const;
+  void take_inputs(const RunRequest& request);
+  void run_on_host(Cached& cached, const RunRequest& request, std::vector<RunOutput>& outputs);
   Cached& bound_for(std::span<const TensorView> inputs);
   bool matches(const Cached& cached, std::span<const TensorView> inputs) const;
   bool by_value(size_t input, const TensorView& view) const;
@@ -95,6 +106,9 @@ class Context {
   Memory arena_;
   std::vector<Memory> output_memory_;
   std::vector<TensorView> fed_;
+  std::vector<Side> fed_sides_;     // where each lies
+  std::vector<Tensor> downloaded_;  // inputs on the device whose values are asked for
+  std::vector<RunOutput> results_;
   Observer* observer_ = nullptr;
   std::unique_ptr<DeviceRun> device_;  // nullptr on the CPU
 };
