@@ -133,8 +133,9 @@ class DeviceMemory {
   void share() const;
   // Of run_async(): the stream that writes it; none when the run was waited for.
   std::optional<void*> stream() const;
-  void wait() const;                 // on the host
-  void wait_on(void* stream) const;  // what that stream is given from now on comes after the run
+  void wait() const;                        // on the host
+  void read(void* to, size_t bytes) const;  // waits, and copies to the host
+  void wait_on(void* stream) const;         // what that stream is given from now on comes after the run
   struct Block;
   explicit DeviceMemory(std::shared_ptr<Block> block) : block_(std::move(block)) {}
 

@@ -215,6 +215,17 @@ void DeviceMemory::wait() const {
   });
 }
 
+void DeviceMemory::read(void* to, size_t size) const {
+  guarded([&] {
+    if (size > bytes()) throw internal::Error(Code::ARGUMENT, "the memory has " + std::to_string(bytes()) + " bytes");
+    if (size == 0) return;
+    const auto stream = block_->block->device().make_stream();
+    if (block_->block->ready() != nullptr) stream->wait(*block_->block->ready());
+    stream->copy_out(to, data(), size);
+    stream->synchronize();
+  });
+}
+
 void DeviceMemory::wait_on(void* stream) const {
   guarded([&] {
     if (block_ == nullptr) return;
