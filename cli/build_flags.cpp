@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/files.h"
+#include "cli/npz.h"
 #include "import/user_ops/registry.h"
 #include "passes/pipeline.h"
 
@@ -18,7 +19,10 @@ const std::vector<OptionRow>& option_table() {
       {"--device", "DEVICE", "cpu", "where the engine runs: cpu, cuda, or cuda:N for one of several", true},
       {"--target", "LIST", "the GPU that is here, else sm_75 to sm_120", "GPUs to compile for, such as sm_80,sm_90",
        true},
-      {"--precision", "TYPE", "fp32", "the type to compute in: fp32", true},
+      {"--precision", "TYPE", "fp32",
+       "what to compute in: fp32, or on a GPU tf32 (products round their operands), fp16 or bf16 where that is safe",
+       true},
+      {"--calib", "FILE.npz", "none", "sample inputs by name, to see which values fit fp16 or bf16; repeatable", true},
       {"--range", "NAME=MIN:OPT:MAX", "any shape",
        "shapes of an input, such as x=1x3x224x224:8x3x224x224:32x3x224x224, or one shape; repeatable", true},
       {"--threads", "N", "0", "CPU threads; 0 takes all cores", true},
@@ -99,6 +103,7 @@ void BuildFlags::add_to(CLI::App& app) {
   add("--device", device);
   add("--target", targets);
   add("--precision", precision);
+  add("--calib", calib)->allow_extra_args(false);
   add("--range", ranges)->allow_extra_args(false);
   add("--threads", threads)->check(CLI::Range(0, 4096));
   add("-O", level)->check(CLI::Range(0, 3));
@@ -130,6 +135,7 @@ BuildOptions BuildFlags::options(Progress& progress) const {
   o.device = device.empty() ? "cpu" : device;
   o.targets = targets;
   o.precision = precision;
+  for (const std::string& path : calib) o.calib.push_back(read_npz(path));
   o.threads = threads;
   o.level = level;
   o.ranges = parsed_ranges();

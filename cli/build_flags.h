@@ -28,6 +28,7 @@ struct BuildFlags {
   std::string device;  // empty: the CPU for a build, what it was built for to run an engine
   std::string targets;
   std::string precision = "fp32";
+  std::vector<std::string> calib;  // .npz files
   std::vector<std::string> ranges;
   std::vector<std::string> disabled;
   std::string tune_cache;

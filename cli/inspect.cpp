@@ -8,6 +8,7 @@
 #include "cli/text.h"
 #include "cli/verb.h"
 #include "cli/why.h"
+#include "program/precision_notes.h"
 #include "program/user_ops.h"
 #include "runtime/observer.h"
 
@@ -192,7 +193,8 @@ void InspectVerb::print_overview(const Model& loaded) const {
   }
   fmt::print("threads  {}\n", program.threads);
   for (const auto& [key, value] : program.metadata) {
-    const bool told_elsewhere = key.rfind("plan.", 0) == 0 || key.rfind(kUserOpNodesKey, 0) == 0;
+    const bool told_elsewhere =
+        key.rfind("plan.", 0) == 0 || key.rfind(kUserOpNodesKey, 0) == 0 || key.rfind(kPrecisionKey, 0) == 0;
     if (!told_elsewhere) fmt::print("{} = {}\n", key, value);
   }
 }

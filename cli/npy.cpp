@@ -213,8 +213,9 @@ void write_strings(const std::string& path, const TensorView& view) {
 
 }  // namespace
 
-Tensor read_npy(const std::string& path) {
-  const std::string bytes = read_file(path);
+Tensor read_npy(const std::string& path) { return parse_npy(path, read_file(path)); }
+
+Tensor parse_npy(const std::string& path, const std::string& bytes) {
   const Header h = read_header(path, bytes);
   if (h.descr[0] == 'U' || h.descr[0] == 'S') return read_strings(path, h, bytes);
   const auto* known =

@@ -13,6 +13,8 @@
 namespace deepjit::cli {
 
 Tensor read_npy(const std::string& path);
+// The same of a file's bytes; `path` is its name in errors.
+Tensor parse_npy(const std::string& path, const std::string& bytes);
 // Writes by temporary file and rename. Throws DISK_FULL.
 void write_npy(const std::string& path, const TensorView& tensor);
 

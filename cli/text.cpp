@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/why.h"
+#include "program/precision_notes.h"
 #include "program/user_ops.h"
 #include "runtime/binding.h"
 
@@ -94,6 +95,7 @@ std::string steps_text(const Program& program) {
   const size_t width = tactic_width(program);
   const HowItRuns how(program);
   const UserOpNames users(program);
+  const PrecisionReasons reasons(program);
   std::string text = fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", "step", "op", "type", "tactic",
                                  width, "time", "error", "name");
   bool sixteen = false;
@@ -103,6 +105,7 @@ std::string steps_text(const Program& program) {
     text += fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
                         how.text(i), width, timed ? time_text(s.tactic.time_us) : "-",
                         timed ? fmt::format("{:.1e}", s.tactic.max_error) : "-", s.name + users.text(s));
+    if (const std::string why = reasons.text(s); !why.empty()) text += fmt::format("{:>5}  {}\n", "", why);
     sixteen = sixteen || (timed && has_16_bits(program, s));
   }
   if (sixteen) {
@@ -116,6 +119,7 @@ std::string steps_text(const Program& program) {
 Json steps_json(const Program& program) {
   const HowItRuns how(program);
   const UserOpNames users(program);
+  const PrecisionReasons reasons(program);
   Json steps = Json::array();
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& s = program.steps[i];
@@ -135,7 +139,8 @@ Json steps_json(const Program& program) {
                      {"time_us", s.tactic.time_us},
                      {"max_error", s.tactic.max_error},
                      {"origins", s.origins},
-                     {"user_ops", users.of(s)}});
+                     {"user_ops", users.of(s)},
+                     {"precision", reasons.of(s)}});
   }
   return steps;
 }

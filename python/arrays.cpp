@@ -260,6 +260,18 @@ OpResult to_result(nb::handle value, const std::string& what) {
   return result;
 }
 
+Feeds gather_arrays(const nb::dict& feeds, const std::string& what) {
+  Feeds out;
+  TensorInfo info;
+  info.dtype = DataType::FLOAT32;  // for the text of errors
+  for (const auto& [key, value] : feeds) {
+    Input& input = out.inputs.emplace_back();
+    input.name = nb::cast<std::string>(key);
+    fill_array(out, info, what + " \"" + input.name + "\"", value, input);
+  }
+  return out;
+}
+
 Feeds gather(nb::handle mapping, const Engine& engine) {
   if (!PyDict_Check(mapping.ptr())) {
     throw Error(kInputName, "the inputs must be a dict of name to array", "run({\"x\": array})");

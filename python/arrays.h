@@ -33,6 +33,8 @@ struct Feeds {
 // `feeds` maps names to NumPy arrays, DLPack objects, or anything np.asarray takes; a list or tuple of these for a
 // sequence; None for an empty optional. Errors: INPUT_NAME, INPUT_DTYPE.
 Feeds gather(nb::handle feeds, const Engine& engine);
+// The same of arrays only, for a model that is not built yet; `what` names them in errors.
+Feeds gather_arrays(const nb::dict& feeds, const std::string& what);
 
 // A fresh array of this type; `data` receives its memory.
 nb::object new_array(DataType dtype, std::span<const int64_t> shape, void** data);

@@ -184,6 +184,7 @@ nb::list steps_of(const Engine& engine) {
     one["max_error"] = step.max_error;
     one["origins"] = step.origins;
     one["user_ops"] = step.user_ops;
+    one["precision"] = step.precision;
     steps.append(one);
   }
   return steps;
@@ -247,6 +248,11 @@ BuildOptions to_options(const nb::dict& given) {
 
 PyEngine build_engine(nb::handle model, const nb::dict& given) {
   BuildOptions options = to_options(given);
+  std::deque<Feeds> samples;  // own what the options point to
+  for (nb::handle sample : nb::cast<nb::list>(given["calib"])) {
+    samples.push_back(gather_arrays(nb::cast<nb::dict>(sample), "calibration sample"));
+    options.calib.push_back(samples.back().inputs);
+  }
   const nb::object progress = given["progress"];
   const nb::object log = given["log"];
   options.progress = [&](const std::string& stage, size_t done, size_t total) {

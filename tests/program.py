@@ -1,6 +1,7 @@
 """The command line program, for the tests that run it."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -22,10 +23,15 @@ class Result(NamedTuple):
         return json.loads(self.out)
 
 
-def run_program(folder: Path, *arguments) -> Result:
-    """Runs the program in `folder`."""
+def run_program(folder: Path, *arguments, environment: dict[str, str] | None = None) -> Result:
+    """Runs the program in `folder`, with more in its environment."""
     done = subprocess.run(
-        [str(PROGRAM), *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S
+        [str(PROGRAM), *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, **(environment or {})},
     )
     return Result(done.returncode, done.stdout, done.stderr)
 

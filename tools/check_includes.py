@@ -25,7 +25,7 @@ ALLOWED = {
     "engine": {"base", "ops", "program"},  # format.h, the reader and the writer: the runtime links the first two
     "import": {"base", "ops", "graph"},
     "passes": {"base", "ops", "graph"},
-    "precision": {"base", "ops", "graph"},
+    "precision": {"base", "ops", "graph", "passes"},
     "lower": {"base", "ops", "graph", "program", "codegen"},
     "codegen": {"base", "program"},
     "plan": {"base"},

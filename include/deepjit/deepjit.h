@@ -83,7 +83,7 @@ typedef struct deepjit_range {
 typedef struct deepjit_build_options {
   size_t size;           /* sizeof(deepjit_build_options) of the caller */
   const char* device;    /* "cpu", "cuda", "cuda:N" */
-  const char* precision; /* "fp32" */
+  const char* precision; /* "fp32"; on a GPU also "tf32", "fp16", "bf16" */
   int32_t threads;       /* 0: all cores */
   int32_t level;         /* 0 to 3; init sets 3 */
   int32_t tune;          /* 0: the reference implementation everywhere; init sets 1 */

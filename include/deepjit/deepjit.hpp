@@ -187,9 +187,9 @@ struct MemoryUse {
 using OutputAllocator = std::function<void*(size_t index, DataType dtype, std::span<const int64_t> shape)>;
 
 struct BuildOptions {
-  std::string device = "cpu";  // or "cuda", "cuda:N"
-  std::string targets;         // GPUs to compile for, "sm_80,sm_90"; empty: the one that is here
-  std::string precision = "fp32";
+  std::string device = "cpu";                // or "cuda", "cuda:N"
+  std::string targets;                       // GPUs to compile for, "sm_80,sm_90"; empty: the one that is here
+  std::string precision = "fp32";            // on a GPU also "tf32", "fp16", "bf16": docs/precision.md
   int threads = 0;                           // for tuning and running; 0: all cores
   int level = 3;                             // 0 (no pass) to 3 (all passes)
   std::map<std::string, ShapeRange> ranges;  // by input name
@@ -200,6 +200,7 @@ struct BuildOptions {
   double tolerance = 0;                      // largest relative error of a kernel; 0: 1e-5, for 16-bit floats 1e-3
   double budget_s = 0;                       // time for tuning; 0: no limit
   bool tune = true;                          // false: the reference implementation everywhere
+  std::vector<std::vector<Input>> calib;     // sample inputs, a set for each run: which values fit fp16 or bf16
   std::string model_folder;                  // where external data may lie; empty: the folder of the model's file
 
   // Called from the building thread. What they throw ends the build and passes through it.
@@ -239,11 +240,12 @@ struct BuildReport {
 struct StepInfo {
   std::string name;
   std::string op;
-  std::string tactic;                 // "provider:variant"
-  double time_us = 0;                 // measured at build; 0 when it was not timed
-  double max_error = 0;               // largest relative error against the reference at build
-  std::vector<std::string> origins;   // the model's nodes it stands for
-  std::vector<std::string> user_ops;  // those of them that are ops of the user: "my.ops::Swish"
+  std::string tactic;                  // "provider:variant"
+  double time_us = 0;                  // measured at build; 0 when it was not timed
+  double max_error = 0;                // largest relative error against the reference at build
+  std::vector<std::string> origins;    // the model's nodes it stands for
+  std::vector<std::string> user_ops;   // those of them that are ops of the user: "my.ops::Swish"
+  std::vector<std::string> precision;  // the types it computes in, and why: "fp16: convolution"; empty for fp32
 };
 
 // An edge between two kernels: a value that goes through memory, and why. docs/why.md has the rules.

@@ -14,6 +14,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+import numpy as np
+
 # Threads that wait for another spin for long unless told otherwise, and so keep the other from running where the
 # machine has more to do. OpenMP reads the setting when the extension loads it.
 _waiting_is_set = "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ
@@ -110,6 +112,22 @@ def _ranges(ranges) -> dict:
     return {_text("the name of an input", name): _range(name, value) for name, value in ranges.items()}
 
 
+def _sample(sample) -> dict:
+    if isinstance(sample, Mapping):
+        return {_text("the name of an input", name): array for name, array in sample.items()}
+    try:
+        with np.load(sample, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, TypeError, ValueError) as fault:
+        raise _argument(f"calib {sample!r} is no dict of arrays and no .npz file: {fault}") from None
+
+
+def _samples(calib) -> list[dict]:
+    if calib is None:
+        return []
+    return [_sample(one) for one in (calib if isinstance(calib, (list, tuple)) else [calib])]
+
+
 def _seconds(value) -> float:
     """Seconds as a number, or text like "30s", "500ms" or "2m"."""
     if value is None:
@@ -166,6 +184,7 @@ def build(
     device: str = "cpu",
     targets: str | None = None,
     precision: str = "fp32",
+    calib=None,
     threads: int | None = None,
     ranges: Mapping | None = None,
     level: int = 3,
@@ -182,7 +201,9 @@ def build(
 ) -> Engine:
     """Builds an engine from an ONNX model: a path, bytes, or an onnx.ModelProto.
 
-    device, precision: what to run on ("cpu", "cuda", "cuda:1") and in.
+    device: what to run on: "cpu", "cuda", "cuda:1".
+    precision: what to compute in: "fp32", or on a GPU "tf32", "fp16" or "bf16" where that is safe (docs/precision.md).
+    calib: sample inputs, which show what fits fp16 or bf16: a dict of name to array, an .npz file, or a list of these.
     targets: GPUs to compile for, such as "sm_80,sm_90"; None takes the one that is here.
     threads: for tuning and running; None takes all cores.
     ranges: input name to (min, opt, max) shapes, or to one shape.
@@ -199,6 +220,7 @@ def build(
         "device": _text("device", device),
         "targets": "" if targets is None else _text("targets", targets),
         "precision": _text("precision", precision),
+        "calib": _samples(calib),
         "threads": 0 if threads is None else _integer("threads", threads),
         "level": _integer("level", level),
         "ranges": _ranges(ranges),

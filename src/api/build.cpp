@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "api/impl.h"
+#include "api/values.h"
 
 namespace deepjit {
 inline namespace v1 {
@@ -74,6 +75,13 @@ internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callb
   out.device = options.device;
   out.targets = options.targets;
   out.precision = options.precision;
+  for (const std::vector<Input>& sample : options.calib) {
+    auto& tensors = out.calib.emplace_back();
+    for (const Input& input : sample) {
+      const TensorView view = view_of_input(input, "calibration sample \"" + input.name + "\"");
+      tensors.emplace(input.name, Tensor(view.dtype, view.dims, view.data, nullptr));
+    }
+  }
   out.threads = options.threads;
   out.level = options.level;
   for (const auto& [name, range] : options.ranges) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "api/impl.h"
+#include "program/precision_notes.h"
 #include "program/user_ops.h"
 
 namespace deepjit {
@@ -42,9 +43,10 @@ std::vector<StepInfo> step_infos(const Program& program) {
   std::vector<StepInfo> infos;
   infos.reserve(program.steps.size());
   const UserOpNames users(program);
+  const PrecisionReasons reasons(program);
   for (const Step& step : program.steps) {
     infos.push_back({step.name, step.op, tactic_name(step.tactic), step.tactic.time_us, step.tactic.max_error,
-                     step.origins, users.of(step)});
+                     step.origins, users.of(step), reasons.of(step)});
   }
   return infos;
 }

@@ -17,6 +17,9 @@
 #include "import/importer.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
+#include "precision/autocast.h"
+#include "precision/precision.h"
+#include "program/precision_notes.h"
 #include "program/user_ops.h"
 
 namespace deepjit {
@@ -35,12 +38,17 @@ class Build {
  public:
   explicit Build(const BuildOptions& options) : options_(options) {
     find_device();
-    if (options.precision != "fp32") {
-      throw Error(Code::ARGUMENT, "precision \"" + options.precision + "\" is not available in this build", "use fp32");
+    precision_ = parse_precision(options.precision);
+    if (precision_ != Precision::FP32 && kind_ == "cpu") {
+      throw Error(Code::ARGUMENT, "precision \"" + options.precision + "\" is not available on the CPU yet",
+                  "use fp32, or --device cuda; a model that has float16 or bfloat16 types itself runs as it is");
     }
     if (options.level < 0 || options.level > 3) throw Error(Code::ARGUMENT, "the level must be 0, 1, 2 or 3");
     if (!(options.tolerance >= 0 && options.tolerance <= 1)) {
       throw Error(Code::ARGUMENT, "the tolerance must lie between 0 and 1", "1e-5 is usual for float32");
+    }
+    if (!options.calib.empty() && !narrow_type(precision_)) {
+      throw Error(Code::ARGUMENT, "calibration samples have no use in " + options.precision, "use fp16 or bf16");
     }
     threads_ = options.threads > 0 ? options.threads : omp_get_num_procs();
   }
@@ -119,9 +127,27 @@ class Build {
     if (options_.dump) {
       pass_options.dump = [&](const std::string& pass, const Graph& g) { dump("pass:" + pass, print_graph(g)); };
     }
-    result_.report.passes = run_pipeline(*model_.graph, pass_options);
+    result_.report.passes = run_pipeline(*model_.graph, pass_options, conversions());
     result_.file.graph_text += "\nafter passes:\n" + print_graph(*model_.graph);
     dump("graph", print_graph(*model_.graph));
+  }
+
+  // What puts values into the types that the precision asks for.
+  std::vector<Pass> conversions() {
+    if (precision_ == Precision::TF32) {
+      return {{"note_tf32", "tells which nodes may round their operands", [this](Graph& graph) {
+                 note_tf32(graph, precision_notes_);
+                 return false;
+               }}};
+    }
+    const auto type = narrow_type(precision_);
+    if (!type) return {};  // fp32
+    return {{"autocast", "puts values into 16 bits where that is safe", [this, type](Graph& graph) {
+               AutocastOptions autocast_options;
+               autocast_options.type = *type;
+               if (graph.parent() == nullptr) autocast_options.seen = see_values(graph, options_.calib, threads_);
+               return autocast(graph, autocast_options, &precision_notes_);
+             }}};
   }
 
   void lower_graph() {
@@ -136,6 +162,7 @@ class Build {
     for (const auto& [name, use] : model_.user_ops) note_user_op(program, name, use.definition, use.nodes);
     note_device(program.metadata);
     program.metadata["build.precision"] = options_.precision;
+    for (const auto& [reason, nodes] : precision_notes_) note_precision(program, reason, nodes);
     program.metadata["build.level"] = std::to_string(options_.level);
     for (ProgramInput& input : program.inputs) {
       auto it = options_.ranges.find(input.name);
@@ -224,6 +251,8 @@ class Build {
   bool on_gpu() const { return kind_ != "cpu"; }
 
   const BuildOptions& options_;
+  Precision precision_ = Precision::FP32;
+  PrecisionNotes precision_notes_;
   std::string kind_ = "cpu";
   std::shared_ptr<device::Device> gpu_;  // nullptr: none here, or nothing to measure on it
   std::string unseen_;                   // why nothing is measured on a GPU

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/calibrate.h"
 #include "engine/format.h"
 #include "passes/pass.h"
 #include "tune/tuner.h"
@@ -21,6 +22,7 @@ struct BuildOptions {
   std::string device = "cpu";  // cpu, cuda, cuda:N
   std::string targets;         // GPUs to compile for, such as "sm_80,sm_90"; empty: the one that is here
   std::string precision = "fp32";
+  std::vector<Sample> calib;                 // sample inputs: which values fit 16 bits
   int threads = 0;                           // 0: all cores
   int level = 3;                             // -O0 .. -O3
   std::map<std::string, ShapeRange> ranges;  // by input name

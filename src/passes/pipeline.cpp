@@ -62,14 +62,15 @@ void add_rewrites(std::vector<Pass>& list, int group, const std::shared_ptr<Fold
 
 }  // namespace
 
-std::vector<Pass> default_pipeline(int level, double fold_work) {
+std::vector<Pass> default_pipeline(int level, double fold_work, const std::vector<Pass>& conversions) {
   std::vector<Pass> list;
-  if (level < 1) return list;
   const auto budget = std::make_shared<FoldBudget>();  // of all folding in one run of the list
   budget->work = fold_work;
-  add_cleanup(list, 1, budget);
+  if (level >= 1) add_cleanup(list, 1, budget);
+  if (level >= 2) add_rewrites(list, 2, budget);
+  list.insert(list.end(), conversions.begin(), conversions.end());
+  if (level == 1 && !conversions.empty()) add_cleanup(list, 3, budget);
   if (level < 2) return list;
-  add_rewrites(list, 2, budget);
   if (level >= 3) {
     list.push_back(
         {"layout_nhwc", "channels last for convolutions; after weights are final, before Transposes cancel", use_nhwc});
@@ -86,11 +87,11 @@ std::vector<Pass> default_pipeline(int level, double fold_work) {
   return list;
 }
 
-PassReport run_pipeline(Graph& graph, const PassOptions& options) {
+PassReport run_pipeline(Graph& graph, const PassOptions& options, const std::vector<Pass>& conversions) {
   PassReport report;
   const auto start = std::chrono::steady_clock::now();
   report.nodes_before = count_nodes(graph);
-  const std::vector<Pass> list = default_pipeline(options.level, options.fold_work);
+  const std::vector<Pass> list = default_pipeline(options.level, options.fold_work, conversions);
   for (size_t first = 0; first < list.size();) {
     size_t end = first + 1;
     const int group = list[first].repeat_group;

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "program/tf32.h"
 #include "tune/tuner.h"
 #include "tune/verify.h"
 #include "tune/wide_region.h"
@@ -71,6 +72,7 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, const
     text += " threads=" + std::to_string(options.threads) + " cpu=" + cpu;
   }
   if (computes_in_16_bits(shape_of(program, task, options))) text += " wide";  // how it is verified
+  if (may_use_tf32(program, step)) text += " tf32";
   if (options.tolerance > 0) text += fmt::format(" tolerance={}", options.tolerance);
   for (const Offerer* offerer : offerers()) {
     if (offerer->device() == options.device) text += " " + offerer->name() + "=" + offerer->version();

@@ -7,6 +7,7 @@
 #include "codegen/expand.h"
 #include "kernels/reference/launch_region.h"
 #include "ops/op.h"
+#include "program/tf32.h"
 #include "tune/odd_sizes.h"
 #include "tune/wide_region.h"
 
@@ -25,6 +26,9 @@ StepShape shape_of(const Program& program, const TuneTask& task, const TuneOptio
   for (const Tensor& c : task.constants) shape.constants.push_back(c.defined() ? &c : nullptr);
   return shape;
 }
+
+// Operands have the bits of float16 then.
+constexpr double kTf32Tolerance = 1e-3;
 
 double tolerance_of(DType type) {
   if (is_16_bit_float(type)) return 1e-3;
@@ -74,8 +78,10 @@ void Verifier::set_odd() {
 
 void Verifier::judge(Workbench& bench, Workbench::Scale scale, bool by_steps, const char* where,
                      Verdict& verdict) const {
-  const auto tolerance = [this](DType type) {
-    return options_.tolerance > 0 ? options_.tolerance : tolerance_of(type);
+  const bool tf32 = may_use_tf32(program_, *shape_.step);
+  const auto tolerance = [&](DType type) {
+    if (options_.tolerance > 0) return options_.tolerance;
+    return tf32 && type == DType::FLOAT32 ? kTf32Tolerance : tolerance_of(type);
   };
   Workbench::Errors errors = bench.errors(scale, tolerance, by_steps);
   // A tolerance that the user gave is kept to the letter.

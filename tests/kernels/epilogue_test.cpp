@@ -114,4 +114,26 @@ TEST(Epilogue, AnOperandThatWouldEnlargeTheResultIsRejected) {
             Code::ARITY);
 }
 
+// A fused op of 16 bits sums in float32, applies its epilogue there, and rounds once: what lies between may leave the
+// type's range, and loses nothing.
+TEST(Epilogue, SixteenBitOpsRoundOnce) {
+  const std::vector<std::string> entries = {"Linear(0.01,0)", "Add($3)", "Relu"};
+  const Tensor x = f16({1, 1, 1, 2}, {300, 1}), w = f16({1, 1, 1, 1}, {300}), b = f16({1}, {100});
+  const Tensor r = f16({1, 1, 1, 2}, {1, -3.5});
+  for (const std::string op : {"deepjit.Conv", "deepjit.ConvTranspose"}) {
+    const Tensor y = run_op(op, {{"epilogue", entries}}, {x, w, b, r})[0];
+    EXPECT_EQ(y.dtype(), DType::FLOAT16);
+    EXPECT_EQ(y.to_f64(), f16({2}, {902, 0.5}).to_f64()) << op;  // 90100 is no float16
+  }
+  for (const DType type : {DType::FLOAT16, DType::BFLOAT16}) {
+    const auto of = [&](const Dims& dims, const std::vector<float>& v) {
+      return type == DType::FLOAT16 ? f16(dims, v) : bf16(dims, v);
+    };
+    // 1 + 2^-12 - 1: a rounded sum would be 0.
+    const Tensor y = run_op("deepjit.MatMul", {{"epilogue", std::vector<std::string>{"Add($3)"}}},
+                            {of({1, 2}, {1, 0x1p-12f}), of({2, 1}, {1, 1}), none(), of({1}, {-1})})[0];
+    EXPECT_EQ(y.to_f64()[0], 0x1p-12);
+  }
+}
+
 }  // namespace deepjit
