@@ -58,6 +58,7 @@ struct Measured {
   double wall_s = 0;              // of the timed part
   size_t launches = 0;
   size_t context_bytes = 0;  // of all contexts
+  size_t device_bytes = 0;   // those of them on a device
   int threads = 0;           // of each context
   std::vector<Tensor> outputs;
 };
@@ -100,6 +101,7 @@ class Worker {
     total.device_us.insert(total.device_us.end(), device_us_.begin(), device_us_.end());
     total.launches = launches_;
     total.context_bytes += context_.memory_bytes();
+    total.device_bytes += context_.device_bytes();
     total.threads = context_.threads();
     if (!total.outputs.empty()) return;
     for (const TensorView& view : outputs_) total.outputs.push_back(owned_copy(view));
@@ -204,7 +206,11 @@ int BenchVerb::run() {
   const std::vector<double> p = percentiles(measured.us, {50, 90, 95, 99});
   const bool on_device = !measured.device_us.empty();
   const std::vector<double> d = on_device ? percentiles(measured.device_us, {50, 90, 95, 99}) : p;
-  const size_t peak = loaded.constant_bytes + measured.context_bytes;
+  const auto side = loaded.engine->device_side();
+  const size_t constants = side == nullptr ? loaded.constant_bytes : side->bytes();
+  const size_t held = constants + (side == nullptr ? measured.context_bytes : measured.device_bytes);
+  const MemoryNeeds needs = memory_needs(*loaded.engine, views_of(fed), measured.threads);
+  const size_t known = needs.constants + (needs.total() - needs.constants) * static_cast<size_t>(contexts);
   const auto shape_of = shape_texts(loaded.program(), fed);
   if (json) {
     print_json({{"model", model},
@@ -216,7 +222,8 @@ int BenchVerb::run() {
                 {"host_us", times_json(p)},
                 {"throughput", runs / span_s},
                 {"launches", measured.launches},
-                {"peak_bytes", peak},
+                {"peak_bytes", known},
+                {"held_bytes", held},
                 {"build_s", loaded.built ? Json(loaded.build_s) : Json(nullptr)},
                 {"load_s", loaded.load_s},
                 {"max_rel_error", error}});
@@ -234,9 +241,9 @@ int BenchVerb::run() {
                time_text(d[0]), time_text(d[1]), time_text(d[2]), time_text(d[3]));
   }
   fmt::print("throughput  {:.1f} runs/s\nlaunches    {} steps a run\n", runs / span_s, measured.launches);
-  fmt::print("memory      {}: weights {}, contexts {}\n", bytes_text(static_cast<double>(peak)),
-             bytes_text(static_cast<double>(loaded.constant_bytes)),
-             bytes_text(static_cast<double>(measured.context_bytes)));
+  fmt::print("memory      {}: weights {}, contexts {}; {} known before\n", bytes_text(static_cast<double>(held)),
+             bytes_text(static_cast<double>(constants)), bytes_text(static_cast<double>(held - constants)),
+             bytes_text(static_cast<double>(known)));
   if (loaded.built) fmt::print("build       {:.2f} s\n", loaded.build_s);
   fmt::print("load        {:.1f} ms\n", loaded.load_s * 1e3);
   if (check) fmt::print("error       {:.2e} against the reference\n", error.get<double>());

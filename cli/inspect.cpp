@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cli/inputs.h"
 #include "cli/model.h"
 #include "cli/text.h"
 #include "cli/verb.h"
 #include "cli/why.h"
+#include "ops/sequence/sequence.h"
 #include "program/precision_notes.h"
 #include "program/user_ops.h"
 #include "runtime/observer.h"
@@ -31,7 +33,7 @@ struct InspectVerb {
   int run();
 
  private:
-  void print_overview(const Model& loaded) const;
+  void print_overview(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
   void print_json_of(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
   MemoryText plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const;
 };
@@ -103,6 +105,28 @@ Json launches_of(const Model& loaded) {
   return launches.empty() ? Json(nullptr) : Json(std::stoll(launches));
 }
 
+// At these shapes, else the largest of ranges, else guesses.
+std::vector<TensorDesc> largest_descs(const Program& program, const std::map<std::string, Dims>& fixed) {
+  std::map<std::string, Dims> largest = fixed;
+  for (const ProgramInput& input : program.inputs) {
+    if (input.has_range) largest.emplace(input.name, input.range.max);
+  }
+  return input_descs(program, largest);
+}
+
+// Nothing where the shapes do not fit, or only data tells.
+std::optional<MemoryNeeds> memory_of(const Model& loaded, const std::map<std::string, Dims>& fixed, int threads) {
+  std::vector<TensorView> views;
+  try {
+    for (const TensorDesc& desc : largest_descs(loaded.program(), fixed)) {
+      views.push_back({desc.dtype, is_collection(desc.dtype) ? Dims{0} : desc.dims, nullptr});
+    }
+    return memory_needs(*loaded.engine, views, threads);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 Json io_json(const Program& program) {
   Json inputs = Json::array();
   for (const ProgramInput& input : program.inputs) {
@@ -125,11 +149,7 @@ Json io_json(const Program& program) {
 }
 
 MemoryText InspectVerb::plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
-  std::map<std::string, Dims> largest = fixed;
-  for (const ProgramInput& input : loaded.program().inputs) {
-    if (input.has_range) largest.emplace(input.name, input.range.max);
-  }
-  return plan_of(loaded.program(), input_descs(loaded.program(), largest), flags.threads);
+  return plan_of(loaded.program(), largest_descs(loaded.program(), fixed), flags.threads);
 }
 
 void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
@@ -146,6 +166,8 @@ void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string,
   object["ledger"] = why_json(program);
   object["launches"] = launches_of(loaded);
   object["graph"] = graph ? Json(loaded.graph_text) : Json(nullptr);
+  const auto needs = memory_of(loaded, fixed, flags.threads);
+  object["memory"] = needs ? memory_json(*needs) : Json(nullptr);
   object["plan"] = plan ? plan_json(plan_at(loaded, fixed)) : Json(nullptr);
   object["times"] = nullptr;
   if (time) {
@@ -162,7 +184,7 @@ void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string,
   print_json(object);
 }
 
-void InspectVerb::print_overview(const Model& loaded) const {
+void InspectVerb::print_overview(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
   const Program& program = loaded.program();
   for (const ProgramInput& input : program.inputs) {
     std::string range;
@@ -191,6 +213,9 @@ void InspectVerb::print_overview(const Model& loaded) const {
     fmt::print("arena    {}, lower bound {}\n", bytes_text(std::stod(arena)),
                bytes_text(std::stod(loaded.metadata("plan.lower_bound", "0"))));
   }
+  if (const auto needs = memory_of(loaded, fixed, flags.threads)) {
+    fmt::print("memory   {}\n", memory_text(*needs));
+  }
   fmt::print("threads  {}\n", program.threads);
   for (const auto& [key, value] : program.metadata) {
     const bool told_elsewhere =
@@ -212,7 +237,7 @@ int InspectVerb::run() {
     return 0;
   }
   const bool everything = !graph && !steps && !plan && !time && !why;
-  if (everything) print_overview(loaded);
+  if (everything) print_overview(loaded, fixed);
   if (graph) fmt::print("{}\n", loaded.graph_text);
   if (steps || everything) fmt::print("{}", steps_text(loaded.program()));
   if (why) fmt::print("{}", why_text(loaded.program()));

@@ -179,6 +179,18 @@ std::string plan_text(const MemoryText& plan) {
   return text;
 }
 
+std::string memory_text(const MemoryNeeds& needs) {
+  const auto text = [](size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  return fmt::format("{}: constants {}, values {}, scratch {}, inputs {}, outputs {}", text(needs.total()),
+                     text(needs.constants), text(needs.values), text(needs.scratch), text(needs.inputs),
+                     text(needs.outputs));
+}
+
+Json memory_json(const MemoryNeeds& needs) {
+  return {{"constants", needs.constants}, {"values", needs.values},   {"scratch", needs.scratch},
+          {"inputs", needs.inputs},       {"outputs", needs.outputs}, {"total", needs.total()}};
+}
+
 Json plan_json(const MemoryText& plan) {
   Json values = Json::array();
   for (const Placement& p : plan.placements) {

@@ -8,6 +8,7 @@
 #include "base/tensor.h"
 #include "cli/verb.h"
 #include "program/program.h"
+#include "runtime/memory_use.h"
 
 namespace deepjit::cli {
 
@@ -42,6 +43,10 @@ struct MemoryText {
 MemoryText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads);
 std::string plan_text(const MemoryText& plan);
 Json plan_json(const MemoryText& plan);
+
+// What an engine and one context of it take.
+std::string memory_text(const MemoryNeeds& needs);
+Json memory_json(const MemoryNeeds& needs);
 
 // The whole program: inputs, blocks, steps with operands, outputs.
 std::string program_text(const Program& program);

@@ -16,6 +16,7 @@ constexpr int kInputDtype = 502;
 constexpr int kInputShape = 503;
 constexpr int kHostOom = 601;
 constexpr int kLibraryMissing = 703;
+constexpr int kArgument = 804;
 
 struct TypePair {
   DataType dtype;
@@ -168,11 +169,28 @@ std::unique_ptr<std::vector<std::string>> to_strings(const nb::object& array, co
   return strings;
 }
 
+// Who reads or writes tensors on a device.
+struct Reader {
+  std::string device;
+  void* stream = nullptr;
+  bool shared = false;
+};
+
 const TensorInfo* find_info(const Engine& engine, const std::string& name) {
   for (const TensorInfo& info : engine.inputs()) {
     if (info.name == name) return &info;
   }
   return nullptr;
+}
+
+void fill_on_device(Feeds& feeds, const std::string& what, nb::handle value, const Reader& reader, Input& input) {
+  Borrowed tensor = borrow(value, what, reader.device, reader.stream, reader.shared, false);
+  input.dtype = tensor.dtype;
+  input.shape = std::move(tensor.shape);
+  input.data = tensor.data;
+  input.memory = tensor.memory;
+  if (tensor.after) feeds.after.push_back(*tensor.after);
+  feeds.owners.push_back(std::move(tensor.owner));
 }
 
 // One array of the type that `info` says; `what` names it in errors.
@@ -199,8 +217,12 @@ void fill_array(Feeds& feeds, const TensorInfo& info, const std::string& what, n
   feeds.owners.push_back(std::move(array));
 }
 
-void fill(Feeds& feeds, const TensorInfo& info, const std::string& what, nb::handle value, Input& input) {
-  if (info.element.empty()) return fill_array(feeds, info, what, value, input);
+void fill(Feeds& feeds, const TensorInfo& info, const std::string& what, nb::handle value, const Reader& reader,
+          Input& input) {
+  if (info.element.empty()) {
+    if (!PyArray_Check(value.ptr()) && is_on_device(value)) return fill_on_device(feeds, what, value, reader, input);
+    return fill_array(feeds, info, what, value, input);
+  }
   const bool sequence = info.dtype == DataType::SEQUENCE;
   if (sequence && !PyList_Check(value.ptr()) && !PyTuple_Check(value.ptr())) {
     throw Error(kInputDtype, what + ": expected a list of arrays", "pass a list or a tuple for a sequence");
@@ -213,19 +235,22 @@ void fill(Feeds& feeds, const TensorInfo& info, const std::string& what, nb::han
   }
   std::vector<Input>& elements = feeds.elements.emplace_back(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    fill(feeds, info.element[0], what + ", element " + std::to_string(i), items[i], elements[i]);
+    fill(feeds, info.element[0], what + ", element " + std::to_string(i), items[i], reader, elements[i]);
+    if (elements[i].memory == MemoryKind::DEVICE) {
+      throw Error(kInputDtype, what + ": the elements of a " + data_type_name(info.dtype) + " lie on the host");
+    }
   }
   input.dtype = info.dtype;
   input.shape = {static_cast<int64_t>(items.size())};
   input.data = elements.data();
 }
 
-void add(Feeds& feeds, const Engine& engine, nb::handle key, nb::handle value) {
+void add(Feeds& feeds, const Engine& engine, const Reader& reader, nb::handle key, nb::handle value) {
   if (!PyUnicode_Check(key.ptr())) throw Error(kInputName, "an input's name is not a string");
   Input input;
   input.name = nb::cast<std::string>(key);
   if (const TensorInfo* info = find_info(engine, input.name)) {
-    fill(feeds, *info, "input \"" + input.name + "\"", value, input);
+    fill(feeds, *info, "input \"" + input.name + "\"", value, reader, input);
   } else {
     input.dtype = DataType::UINT8;  // the name is refused before anything else is looked at
     input.data = &feeds;
@@ -272,14 +297,54 @@ Feeds gather_arrays(const nb::dict& feeds, const std::string& what) {
   return out;
 }
 
-Feeds gather(nb::handle mapping, const Engine& engine) {
+Feeds gather(nb::handle mapping, const Engine& engine, void* stream, bool shared) {
   if (!PyDict_Check(mapping.ptr())) {
     throw Error(kInputName, "the inputs must be a dict of name to array", "run({\"x\": array})");
   }
   Feeds feeds;
   feeds.inputs.reserve(engine.inputs().size());
-  for (const auto& [key, value] : nb::borrow<nb::dict>(mapping)) add(feeds, engine, key, value);
+  const Reader reader{engine.device(), stream, shared};
+  for (const auto& [key, value] : nb::borrow<nb::dict>(mapping)) add(feeds, engine, reader, key, value);
   return feeds;
+}
+
+namespace {
+
+Target target_in(nb::handle value, const std::string& name, const Reader& reader, Targets& all) {
+  const std::string what = "output \"" + name + "\"";
+  if (PyArray_Check(value.ptr())) {
+    auto* array = reinterpret_cast<PyArrayObject*>(value.ptr());
+    if (!PyArray_ISCARRAY(array)) {
+      throw Error(kArgument, what + " is to go to an array that is not dense, aligned and writeable",
+                  "give an array as numpy.empty makes it");
+    }
+    return {name,
+            element_type(array),
+            {PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array)},
+            PyArray_DATA(array),
+            MemoryKind::HOST};
+  }
+  Borrowed tensor = borrow(value, what, reader.device, reader.stream, reader.shared, true);
+  if (tensor.read_only) throw Error(kArgument, what + " is to go to a tensor that is read-only");
+  if (tensor.after) all.after.push_back(*tensor.after);
+  all.owners.push_back(std::move(tensor.owner));
+  return {name, tensor.dtype, std::move(tensor.shape), tensor.data, tensor.memory};
+}
+
+}  // namespace
+
+Targets gather_targets(nb::handle given, const Engine& engine, void* stream, bool shared) {
+  Targets all;
+  if (given.is_none()) return all;
+  if (!PyDict_Check(given.ptr())) throw Error(kArgument, "the outputs must be a dict of name to array");
+  const Reader reader{engine.device(), stream, shared};
+  for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
+    if (!PyUnicode_Check(key.ptr())) throw Error(kArgument, "an output's name is not a string");
+    const auto name = nb::cast<std::string>(key);
+    all.targets.push_back(target_in(value, name, reader, all));
+    all.objects[name] = nb::borrow(value);
+  }
+  return all;
 }
 
 nb::object new_array(DataType dtype, std::span<const int64_t> shape, void** data) {

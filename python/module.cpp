@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "arrays.h"
+#include "context.h"
 #include "user_ops.h"
 
 namespace deepjit::python {
@@ -27,59 +28,6 @@ void translate(const std::exception_ptr& thrown, void*) {
     const nb::object value = type(e.code(), e.name(), e.message(), e.hint());
     PyErr_SetObject(type.ptr(), value.ptr());
   }
-}
-
-// What engine.run and context.run work on.
-struct PyContext {
-  PyContext(Engine e, int threads) : engine(std::move(e)), context(engine.create_context(threads)) {}
-  nb::dict run(nb::handle mapping);
-
-  Engine engine;
-  Context context;
-  bool busy = false;  // guarded by the GIL; from gathering the inputs to handing out the outputs
-};
-
-// Marks a context as busy; a second thread gets CONCURRENT_USE.
-class Turn {
- public:
-  explicit Turn(bool& busy) : busy_(busy) {
-    if (busy_) {
-      throw Error(801, "a context is used by two threads at once",
-                  "create one context for each thread with create_context()");
-    }
-    busy_ = true;
-  }
-  ~Turn() { busy_ = false; }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  bool& busy_;
-};
-
-nb::dict PyContext::run(nb::handle mapping) {
-  const Turn turn(busy);
-  Feeds feeds = gather(mapping, engine);
-  const std::vector<TensorInfo>& infos = engine.outputs();
-  std::vector<nb::object> arrays(infos.size());
-  const OutputAllocator allocate = [&](size_t i, DataType dtype, std::span<const int64_t> shape) {
-    const nb::gil_scoped_acquire gil;
-    void* data = nullptr;
-    arrays[i] = new_array(dtype, shape, &data);
-    return data;
-  };
-  const std::vector<Output>* outputs = nullptr;
-  {
-    const nb::gil_scoped_release release;
-    outputs = &context.run(feeds.inputs, allocate);
-  }
-  nb::dict result;
-  for (size_t i = 0; i < infos.size(); ++i) {
-    to_python_packed((*outputs)[i]);
-    if (!arrays[i].is_valid()) arrays[i] = to_python((*outputs)[i]);
-    result[infos[i].name.c_str()] = std::move(arrays[i]);
-  }
-  return result;
 }
 
 // An engine and the context that engine.run uses, made at the first run.
@@ -171,6 +119,26 @@ nb::dict report_of(const Engine& engine) {
   result["weight_bytes"] = engine.weight_bytes();
   result["warnings"] = report.warnings;
   return result;
+}
+
+nb::dict memory_use_of(const Engine& engine, const nb::dict& shapes) {
+  std::map<std::string, std::vector<int64_t>> given;
+  for (const auto& [name, shape] : shapes) {
+    given[nb::cast<std::string>(name)] = nb::cast<std::vector<int64_t>>(nb::tuple(nb::borrow(shape)));
+  }
+  MemoryUse use;
+  {
+    const nb::gil_scoped_release release;
+    use = engine.memory_use(given);
+  }
+  nb::dict told;
+  told["constants"] = use.constants;
+  told["values"] = use.values;
+  told["scratch"] = use.scratch;
+  told["inputs"] = use.inputs;
+  told["outputs"] = use.outputs;
+  told["total"] = use.total();
+  return told;
 }
 
 nb::list steps_of(const Engine& engine) {
@@ -354,23 +322,15 @@ void bind_finding(nb::module_& m) {
       });
 }
 
-void bind_context(nb::module_& m) {
-  nb::class_<PyContext>(m, "Context", "Runs an engine; for one thread at a time. Made by Engine.create_context().")
-      .def("run", &PyContext::run, "inputs"_a.none(),
-           "Runs once. inputs: dict of name to array (NumPy, DLPack, or what np.asarray takes). Returns a dict of\n"
-           "name to fresh NumPy array. Sequences are lists; an empty optional is None. Raises deepjit.Error 5xx for\n"
-           "bad inputs, 801 when another thread runs it.")
-      .def_prop_ro(
-          "memory_bytes", [](const PyContext& self) { return self.context.memory_bytes(); },
-          "Bytes held for intermediate values and outputs.")
-      .def_prop_ro("threads", [](const PyContext& self) { return self.context.threads(); });
-}
-
 void bind_engine(nb::module_& m) {
   nb::class_<PyEngine>(m, "Engine", "A built model. Immutable; threads may share it, each with a context of its own.")
       .def(
-          "run", [](PyEngine& self, nb::handle feeds) { return nb::cast<PyContext&>(self.context()).run(feeds); },
-          "inputs"_a.none(), "Context.run of this engine's default context.")
+          "run",
+          [](PyEngine& self, nb::handle feeds, nb::handle outputs, bool on_device, nb::handle stream) {
+            return nb::cast<PyContext&>(self.context()).run(feeds, outputs, on_device, stream);
+          },
+          "inputs"_a.none(), "outputs"_a = nb::none(), "on_device"_a = false, "stream"_a = nb::none(),
+          "Context.run of this engine's default context.")
       .def(
           "create_context",
           [](const PyEngine& self, std::optional<int> threads) {
@@ -386,6 +346,16 @@ void bind_engine(nb::module_& m) {
       .def_prop_ro("metadata", [](const PyEngine& self) { return self.engine.metadata(); })
       .def_prop_ro("threads", [](const PyEngine& self) { return self.engine.threads(); })
       .def_prop_ro("memory_bytes", &PyEngine::memory_bytes, "Bytes of the constants and of the default context.")
+      .def(
+          "memory_use", [](const PyEngine& self, const nb::dict& shapes) { return memory_use_of(self.engine, shapes); },
+          "shapes"_a = nb::dict(),
+          "Bytes that one context is going to take, on the device where the engine runs on one, known before any run: "
+          "a\n"
+          "dict of constants, values, scratch, inputs, outputs and total. shapes: input name to shape; others count "
+          "at\n"
+          "the largest of their range.")
+      .def_prop_ro(
+          "device", [](const PyEngine& self) { return self.engine.device(); }, "\"cpu\", or \"cuda:0\".")
       .def_prop_ro(
           "report", [](const PyEngine& self) { return report_of(self.engine); },
           "What the build did: seconds, stages, nodes, tuning counts, arena bytes, warnings.")
@@ -415,6 +385,7 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(&translate);
   bind_tensor_info(m);
   bind_finding(m);
+  bind_device_tensor(m);
   bind_context(m);
   bind_engine(m);
   m.def("build", &build_engine, "model"_a, "options"_a);

@@ -111,7 +111,8 @@ def add_tests() -> None:
     env = os.environ | {"PYTHONPATH": str(TARGET / "python")}  # the packed module itself: so it is seen to import
     for script, folder in (("export_cases.py", "cases"), ("export_bench.py", "bench")):
         subprocess.run([sys.executable, tests / script, TARGET / "tests" / folder], check=True, env=env)
-    shutil.copy(tests / "gpu_test.py", TARGET / "tests")
+    for script in ("gpu_test.py", "io_torch.py"):
+        shutil.copy(tests / script, TARGET / "tests")
     start = TARGET / "gpu-test"
     start.write_text('#!/bin/sh\nexec python3 "$(dirname "$0")/tests/gpu_test.py" "$@"\n')
     start.chmod(0o755)

@@ -171,7 +171,7 @@ deepjit_status deepjit_context_run_into(deepjit_context* context, const deepjit_
 deepjit_status deepjit_context_output(const deepjit_context* context, size_t index, deepjit_tensor* output);
 size_t deepjit_context_memory_bytes(const deepjit_context* context);
 
-/* ---- running with tensors on the device (docs/gpu.md) */
+/* ---- running with tensors on the device (docs/device_tensors.md) */
 
 typedef enum deepjit_memory {
   DEEPJIT_HOST = 0,

@@ -277,8 +277,8 @@ class Context {
   // use after any of them. The outputs are in the order of Engine::outputs() and valid until the next run.
   const std::vector<Output>& run(const std::vector<Input>& inputs, const OutputAllocator& allocate = nullptr);
   // The same with outputs in memory of the caller, or left on the device, or on a stream of the caller. Tensors of the
-  // device are used where they lie; docs/gpu.md says what that asks of addresses and order. ARGUMENT (804) for memory
-  // that is not where it is said to be.
+  // device are used where they lie; docs/device_tensors.md says what that asks of addresses and order. ARGUMENT (804)
+  // for memory that is not where it is said to be.
   const std::vector<Output>& run(const std::vector<Input>& inputs, const RunOptions& options);
   // Enqueues a run on `stream` and returns. Inputs and targets lie on the device or in page-locked host memory, and
   // stay as they are until the stream has come past the run; outputs without a target stay on the device. The next run

@@ -23,7 +23,7 @@ if not _waiting_is_set:
     os.environ["GOMP_SPINCOUNT"] = "2000"
 
 from . import _core  # noqa: E402
-from ._core import Context, Engine, Finding, TensorInfo  # noqa: E402
+from ._core import Context, DeviceTensor, Engine, Finding, TensorInfo  # noqa: E402
 from ._error import Error  # noqa: E402
 from ._ops import OpReport, check_op, forget_op, register_op, register_ops, registered_ops  # noqa: E402
 
@@ -33,6 +33,7 @@ if not _waiting_is_set:
 __version__ = _core.version()
 __all__ = [
     "Context",
+    "DeviceTensor",
     "Engine",
     "Error",
     "Finding",

@@ -50,7 +50,7 @@ std::shared_ptr<device::Device> device_of(const Engine& engine) {
   }
 }
 
-std::unique_ptr<Binding> bound_at(const Engine& engine, std::span<const TensorDesc> inputs, int threads,
+std::unique_ptr<Binding> bound_at(const Engine& engine, std::span<const TensorView> inputs, int threads,
                                   device::Device* device) {
   const Program& program = engine.program();
   const bool on_device = engine.device_name() != "cpu";
@@ -59,11 +59,15 @@ std::unique_ptr<Binding> bound_at(const Engine& engine, std::span<const TensorDe
   request.device = device;
   request.make_kernels = !on_device || device != nullptr;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    request.inputs.emplace_back(program.inputs[i].buffer, inputs[i]);
-    const Tensor& otherwise = program.inputs[i].default_value;
-    if (engine.info().by_value[i] && otherwise.defined() && otherwise.view().desc() == inputs[i]) {
-      request.known[program.inputs[i].buffer] = otherwise;
-    }
+    const TensorView& otherwise = program.inputs[i].default_value.view();
+    TensorView view = inputs[i].dtype == DType::UNDEFINED ? otherwise : inputs[i];
+    if (view.data == nullptr && view.desc() == otherwise.desc()) view = otherwise;
+    request.inputs.emplace_back(program.inputs[i].buffer, binding_key(view));
+    const bool small = view.dims.rank() <= 1 && view.count() <= limits::value_elements && !is_object(view.dtype);
+    if (!engine.info().by_value[i] || view.data == nullptr || !small) continue;
+    Tensor value(view.dtype, view.dims);
+    copy_elements(view, value.view());
+    request.known[program.inputs[i].buffer] = value;
   }
   return bind(engine.info(), request);
 }
@@ -81,7 +85,7 @@ size_t constants_on_host(const Program& program) {
 
 }  // namespace
 
-std::vector<TensorDesc> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given) {
+std::vector<TensorView> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given) {
   check_names(program, given);
   std::map<std::string, Dims> shapes = given;
   for (const ProgramInput& input : program.inputs) {
@@ -97,25 +101,22 @@ std::vector<TensorDesc> shapes_of_inputs(const Program& program, const std::map<
       if (shape[i].is_symbol()) symbols.emplace(shape[i].to_string(), known->second[i]);
     }
   }
-  std::vector<TensorDesc> descs;
+  std::vector<TensorView> views;
   for (const ProgramInput& input : program.inputs) {
     const TensorType& type = type_of(program, input);
     if (is_collection(type.dtype)) {
-      descs.push_back({type.dtype, {0}});  // their memory is data, not shape
+      views.push_back({type.dtype, {0}, nullptr});  // their memory is data, not shape
       continue;
     }
     const auto known = shapes.find(input.name);
-    descs.push_back({type.dtype, known != shapes.end() ? known->second : dims_of(type, input.name, symbols)});
+    views.push_back({type.dtype, known != shapes.end() ? known->second : dims_of(type, input.name, symbols), nullptr});
   }
-  return descs;
+  return views;
 }
 
-MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorDesc> inputs, int threads) {
+MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorView> inputs, int threads) {
   const Program& program = engine.program();
-  std::vector<TensorView> views;
-  static std::byte nothing[64];
-  for (const TensorDesc& desc : inputs) views.push_back({desc.dtype, desc.dims, nothing});
-  check_inputs(program, views);
+  check_inputs(program, inputs);
   const auto device = device_of(engine);
   const auto binding = bound_at(engine, inputs, threads, device.get());
   MemoryNeeds needs;

@@ -24,9 +24,11 @@ struct MemoryNeeds {
 };
 
 // Shapes of all inputs: as given by name, else the largest of the range, else what the given ones say of their symbols.
-// INPUT_NAME for another name; ARGUMENT when a dimension stays open.
-std::vector<TensorDesc> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given);
+// INPUT_NAME for another name; ARGUMENT when a dimension stays open. Views without data.
+std::vector<TensorView> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given);
 
-MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorDesc> inputs, int threads = 0);
+// Of inputs in the program's order; dtype UNDEFINED means not fed. Data is read where an input's value decides shapes,
+// and may be nullptr where it is not known.
+MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorView> inputs, int threads = 0);
 
 }  // namespace deepjit

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 BENCH_KEYS = [
     "model", "device", "precision", "shapes", "threads", "device_us", "host_us", "throughput", "launches", "peak_bytes",
-    "build_s", "load_s", "max_rel_error",
+    "held_bytes", "build_s", "load_s", "max_rel_error",
 ]  # fmt: skip
 VERBS = ["build", "run", "bench", "inspect", "compare", "doctor", "limits", "devices"]
 
@@ -240,6 +240,7 @@ def test_bench_json_has_exactly_the_keys(cli, mlp, more):
     for times in (result["device_us"], result["host_us"]):
         assert 0 < times["p50"] <= times["p90"] <= times["p95"] <= times["p99"]
     assert result["throughput"] > 0 and 1 <= result["launches"] <= 4 and result["peak_bytes"] > 800
+    assert result["held_bytes"] > 800
     assert result["build_s"] is None and result["load_s"] > 0 and result["max_rel_error"] is None
 
 
@@ -288,6 +289,7 @@ def test_inspect_an_engine(cli, mlp):
     ok(cli("build", "mlp.onnx", "-o", "m.dje", "--range", "x=1x8:2x8:4x8"))
     text = ok(cli("inspect", "m.dje")).out
     assert "x: float32[N,8]" in text and "1x8:2x8:4x8" in text and "arena" in text and "MatMul" in text
+    assert re.search(r"memory .*: constants .*, values .*, scratch .*, inputs .*, outputs 64 B", text)
     graph = ok(cli("inspect", "m.dje", "--graph")).out
     assert graph.index("before passes") < graph.index("after passes")
     assert "second" in ok(cli("inspect", "m.dje", "--steps")).out
@@ -300,6 +302,8 @@ def test_inspect_json(cli, mlp):
     assert [i["name"] for i in result["inputs"]] == ["x"] and result["outputs"][0]["type"] == "float32[N,4]"
     assert len(result["steps"]) == sum(result["tactics"].values())
     assert result["plan"]["lower_bound"] <= result["plan"]["arena_bytes"]
+    memory = result["memory"]
+    assert memory["values"] == result["plan"]["arena_bytes"] and memory["total"] > memory["constants"] > 0
     assert all(t["us"] > 0 for t in result["times"]) and "MatMul" in result["graph"]
 
 

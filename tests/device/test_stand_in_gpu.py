@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 import stand_in_gpu
 
 HERE = Path(__file__).parent
 
 
-def test_engines_on_the_stand_in_gpu():
-    done = stand_in_gpu.run_tests(HERE / "on_stand_in_gpu.py")
+@pytest.mark.parametrize("module", ["on_stand_in_gpu", "on_stand_in_io"])
+def test_engines_on_the_stand_in_gpu(module):
+    done = stand_in_gpu.run_tests(HERE / f"{module}.py")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout and "skipped" not in done.stdout, done.stdout[-2000:]
