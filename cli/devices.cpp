@@ -5,6 +5,8 @@
 #include "cli/verb.h"
 #include "codegen/cuda/nvrtc.h"
 #include "device/device.h"
+#include "kernels/cublaslt/library.h"
+#include "kernels/cudnn/library.h"
 
 namespace deepjit::cli {
 
@@ -58,6 +60,25 @@ double copy_rate(device::Device& device) {
   return best;
 }
 
+// A library that GPUs need, as it was found here; an empty version where it is not.
+struct FoundLibrary {
+  std::string name, version, file, missing;
+};
+
+std::vector<FoundLibrary> find_libraries() {
+  std::vector<FoundLibrary> all;
+  all.push_back({"nvrtc", nvrtc::version(), nvrtc::library_path(),
+                 "not installed: needed to build for GPUs (CUDA's toolkit, or pip's nvidia-cuda-nvrtc)"});
+  const auto add = [&](const char* name, const auto* library, const char* missing) {
+    all.push_back({name, library == nullptr ? "" : library->version, library == nullptr ? "" : library->file, missing});
+  };
+  add("cublaslt", cublaslt::find_library(),
+      "not installed: matrix products on GPUs go without it (CUDA's toolkit, or pip's nvidia-cublas)");
+  add("cudnn", cudnn::find_library(),
+      "not installed: convolutions on GPUs go without it (NVIDIA's packages, or pip's nvidia-cudnn-cu13)");
+  return all;
+}
+
 int print_devices(bool json, bool measure) {
   const std::vector<device::Found> all = device::find_all();
   if (json) {
@@ -66,20 +87,22 @@ int print_devices(bool json, bool measure) {
       rows.push_back(json_of(found));
       if (measure && found.device != nullptr) rows.back()["copy_gb_s"] = copy_rate(*found.device);
     }
-    const std::string version = nvrtc::version();
-    Json compiler = nullptr;
-    if (!version.empty()) compiler = {{"version", version}, {"file", nvrtc::library_path()}};
-    print_json({{"devices", rows}, {"nvrtc", compiler}});
+    Json out = {{"devices", rows}};
+    for (const FoundLibrary& library : find_libraries()) {
+      out[library.name] = nullptr;
+      if (!library.version.empty()) out[library.name] = {{"version", library.version}, {"file", library.file}};
+    }
+    print_json(out);
     return 0;
   }
   for (const device::Found& found : all) {
     fmt::print("{:<8} {}\n", found.name, text_of(found));
     if (measure && found.device != nullptr) fmt::print("{:<8} copies {:.0f} GB/s\n", "", copy_rate(*found.device));
   }
-  const std::string version = nvrtc::version();
-  fmt::print("{:<8} {}\n", "nvrtc",
-             version.empty() ? "not installed: needed to build for GPUs (CUDA's toolkit, or pip's nvidia-cuda-nvrtc)"
-                             : version + ", " + nvrtc::library_path());
+  for (const FoundLibrary& library : find_libraries()) {
+    fmt::print("{:<8} {}\n", library.name,
+               library.version.empty() ? library.missing : library.version + ", " + library.file);
+  }
   return 0;
 }
 

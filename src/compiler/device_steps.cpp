@@ -8,7 +8,11 @@ namespace deepjit {
 
 namespace {
 
-bool has_kernel(const Step& step) { return step.tactic.provider == nvrtc_launcher().name(); }
+bool has_kernel(const Step& step) {
+  return std::any_of(offerers().begin(), offerers().end(), [&](const Offerer* offerer) {
+    return offerer->device() == "cuda" && offerer->name() == step.tactic.provider;
+  });
+}
 
 OpView view_of(const Program& program, const Step& step) {
   OpView view;

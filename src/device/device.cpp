@@ -55,6 +55,25 @@ std::shared_ptr<Device> open(const std::string& text) {
   return device;
 }
 
+std::shared_ptr<void> Device::keep(const std::string& key, const std::function<std::shared_ptr<void>()>& make) {
+  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  std::shared_ptr<void>& slot = kept_[key];
+  if (slot == nullptr) slot = make();
+  return slot;
+}
+
+void Device::drop_kept() noexcept {
+  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  kept_.clear();
+}
+
+void Device::leave_kept() noexcept {
+  static std::vector<std::shared_ptr<void>>& left = *new std::vector<std::shared_ptr<void>>();
+  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  for (auto& [key, value] : kept_) left.push_back(std::move(value));
+  kept_.clear();
+}
+
 std::vector<Found> find_all() {
   std::vector<Found> all;
   all.push_back({"cpu", open("cpu"), ""});

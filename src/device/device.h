@@ -8,7 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -111,6 +114,33 @@ class Device {
   virtual double elapsed_us(const Event& from, const Event& to) = 0;
   // Code for this device's architecture; ENGINE_INCOMPATIBLE when it is for another.
   virtual std::shared_ptr<Module> load(std::span<const uint8_t> code) = 0;
+
+  // Between the two, what libraries of the device's kind call the current device is this one; see Entered.
+  virtual void enter() {}
+  virtual void leave() noexcept {}
+  // What a library keeps for a device, such as its handle: made once a key, and destroyed before the device, while it
+  // is the current one. In a forked child, where nothing of the device works, it is left alone.
+  std::shared_ptr<void> keep(const std::string& key, const std::function<std::shared_ptr<void>()>& make);
+
+ protected:
+  void drop_kept() noexcept;
+  void leave_kept() noexcept;
+
+ private:
+  std::mutex kept_mutex_;
+  std::map<std::string, std::shared_ptr<void>> kept_;
+};
+
+// Makes the device the current one of this thread for its libraries, and then what was current before.
+class Entered {
+ public:
+  explicit Entered(Device& device) : device_(device) { device_.enter(); }
+  ~Entered() { device_.leave(); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  Device& device_;
 };
 
 // "cpu", "cuda", "cuda:1", "null" (a GPU that computes nothing, for tests; "null:80" has that architecture).

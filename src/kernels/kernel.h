@@ -83,6 +83,8 @@ class Offerer {
   virtual std::string device() const { return "cpu"; }
   // Of the provider and its library: a choice measured with one version is not reused with another.
   virtual std::string version() const { return "1"; }
+  // Of a library that takes its time to load and only matters where kernels can be measured: asked only there.
+  virtual std::string measured_with() const { return ""; }
   virtual Offer offer(const StepShape& shape) const = 0;
   // Fills tactic.packed from shape.constants.
   virtual void pack(const StepShape& shape, Tactic& tactic) const = 0;
@@ -101,9 +103,13 @@ const Launcher& reference_launcher();
 const Launcher& onednn_launcher();
 const Launcher& llvm_launcher();
 const Launcher& nvrtc_launcher();
+const Launcher& cublaslt_launcher();
+const Launcher& cudnn_launcher();
 const Offerer& reference_offerer();
 const Offerer& onednn_offerer();
 const Offerer& llvm_offerer();
 const Offerer& nvrtc_offerer();
+const Offerer& cublaslt_offerer();
+const Offerer& cudnn_offerer();
 
 }  // namespace deepjit

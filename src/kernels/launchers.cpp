@@ -5,10 +5,8 @@ namespace deepjit {
 
 const std::vector<const Launcher*>& launchers() {
   static const std::vector<const Launcher*> list = {
-      &reference_launcher(),
-      &onednn_launcher(),
-      &llvm_launcher(),
-      &nvrtc_launcher(),
+      &reference_launcher(), &onednn_launcher(),   &llvm_launcher(),
+      &nvrtc_launcher(),     &cublaslt_launcher(), &cudnn_launcher(),
   };
   return list;
 }

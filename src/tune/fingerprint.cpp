@@ -75,7 +75,9 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, const
   if (may_use_tf32(program, step)) text += " tf32";
   if (options.tolerance > 0) text += fmt::format(" tolerance={}", options.tolerance);
   for (const Offerer* offerer : offerers()) {
-    if (offerer->device() == options.device) text += " " + offerer->name() + "=" + offerer->version();
+    if (offerer->device() != options.device) continue;
+    text += " " + offerer->name() + "=" + offerer->version();
+    if (options.device == "cpu" || options.present != nullptr) text += offerer->measured_with();
   }
   return text;
 }

@@ -51,7 +51,7 @@ class WrongOfferer final : public Offerer {
   std::string name() const override { return "wrong"; }
   Offer offer(const StepShape& shape) const override {
     Offer offer;
-    if (shape.step->op != kRegionOp) return offer;
+    if (shape.step->op != kRegionOp && shape.step->op != "MatMul") return offer;
     offer.tactics.emplace_back();
     offer.tactics.back().provider = name();
     return offer;
@@ -69,7 +69,7 @@ class WrongLauncher final : public Launcher {
 };
 
 struct Outcome {
-  Tactic tactic;        // of the region
+  Tactic tactic;        // of the region or product
   std::string dropped;  // the log's line about the wrong kernel
   std::string others;   // the log's lines about others that were dropped
   std::vector<Choice> choices;
@@ -87,11 +87,13 @@ const char* const kChain = "%a = Tanh(%x)\n %y = Mul(%a, %x)";
 const char* const kRows = "%a = Neg(%x)\n %y = Softmax(%a)";
 
 Outcome tuned(const Damage& damage, double tolerance = 0, const std::string& type = "float32",
-              const std::string& nodes = kChain, const std::string& force = "wrong") {
+              const std::string& nodes = kChain, const std::string& force = "wrong",
+              const std::string& precision = "fp32") {
   static const WrongOfferer offerer;
   static const WrongLauncher launcher;
   g_damage = damage;
   Program program = program_of(type, nodes);
+  program.metadata["build.precision"] = precision;
   bool guessed = false;
   const Probe probed = probe(program, Which::OPT, 1, &guessed);
   Outcome out;
@@ -109,7 +111,7 @@ Outcome tuned(const Damage& damage, double tolerance = 0, const std::string& typ
   out.choices = report.choices;
   out.unfused = report.unfused;
   for (const Step& step : program.steps) {
-    if (step.op == kRegionOp) out.tactic = step.tactic;
+    if (step.op == kRegionOp || step.op == "MatMul") out.tactic = step.tactic;
   }
   return out;
 }
@@ -299,6 +301,26 @@ TEST(Verify, TheLedgerTellsTheTimesOfAKernelThatIsNotFaster) {
   EXPECT_GE(figure, 2000);
   EXPECT_EQ(tuned(slow, 0, "float64", "%a = Exp(%x)\n %y = Mul(%a, %x)", "reference").unfused.begin()->second.rule,
             Why::TACTIC_FORCED);
+}
+
+TEST(Verify, ABuildInTf32LetsProductsRoundTheirOperands) {
+  const std::string product = "%t = Transpose(%x) {perm=[1, 0]}\n %y = MatMul(%x, %t)";
+  const auto tf32 = [&](double error, const std::string& nodes, double tolerance = 0) {
+    return tuned(last_off_by(error), tolerance, "float32", nodes, "wrong", "tf32");
+  };
+  EXPECT_EQ(tf32(5e-4, product).tactic.provider, "wrong");
+  expect_dropped(tf32(5e-3, product), "allowed is 1.0e-03");
+  expect_dropped(tf32(5e-4, product, 1e-4), "allowed is 1.0e-04");  // the user's own
+  expect_dropped(tf32(5e-4, kChain), "allowed is 1.0e-05");
+  expect_dropped(tuned(last_off_by(5e-4), 0, "float32", product), "allowed is 1.0e-05");
+  const auto key = [](const Outcome& out) {
+    for (const Choice& choice : out.choices) {
+      if (choice.op == "MatMul") return choice.fingerprint;
+    }
+    return std::string();
+  };
+  EXPECT_NE(key(tf32(0, product)), "");
+  EXPECT_NE(key(tf32(0, product)), key(tuned(last_off_by(0), 0, "float32", product)));
 }
 
 TEST(Verify, AnotherToleranceIsAnotherKey) {

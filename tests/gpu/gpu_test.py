@@ -24,12 +24,13 @@ ROOT = TESTS.parent
 LIMITS_S = {"devices": 60, "conformance": 90, "cases": 300, "compile": 40, "bench": 40}  # the last two: of one build
 
 
-def nvrtc_folder() -> str:
-    """Where this Python's packages hold the run-time compiler; deepjit finds toolkits by itself."""
+def library_folders() -> str:
+    """Where this Python's packages hold CUDA's libraries; deepjit finds toolkits by itself."""
+    folders = {}
     for folder in sys.path:
-        for found in sorted(Path(folder).glob("nvidia/*/lib/libnvrtc.so.1*")):
-            return str(found.parent)
-    return ""
+        for name in ("libnvrtc.so.1*", "libcublasLt.so.1*", "libcudnn.so.9"):
+            folders |= {str(found.parent): None for found in sorted(Path(folder).glob(f"nvidia/*/lib/{name}"))}
+    return ":".join(folders)
 
 
 class Session:
@@ -40,8 +41,8 @@ class Session:
         for part in LIMITS_S:
             (out / f"{part}.log").unlink(missing_ok=True)
         self.env = dict(os.environ)
-        if folder := nvrtc_folder():
-            self.env.setdefault("DEEPJIT_CUDA_PATH", folder)
+        if folders := library_folders():
+            self.env.setdefault("DEEPJIT_CUDA_PATH", folders)
         self.env |= {"DEEPJIT_CASES": str(TESTS / "cases"), "DEEPJIT_TEST_DEVICE": device}
 
     def run(self, part: str, command: list) -> tuple[int, str]:

@@ -93,7 +93,7 @@ TEST(OnednnGemmConv, SubnormalWeights) {
   StepCase c = conv("NHWC", {1, 5, 7, 24}, {40, 24, 1, 1});
   for (int64_t i = 0; i < c.inputs[1].count(); i += 3) c.inputs[1].as<float>()[i] = 1e-40f;
   const std::vector<Tensor> expected = run_op(c.op, c.attrs, c.inputs, 1);
-  const BoundStep bound(c, expected);
+  const BoundCase bound(c, expected);
   for (Tactic tactic : onednn_offerer().offer(bound.shape).tactics) {
     SCOPED_TRACE(tactic.variant);
     const std::unique_ptr<Kernel> kernel = onednn_launcher().make(bound.shape, tactic);
@@ -113,7 +113,7 @@ TEST(OnednnGemmConv, Threads) {
   for (const int64_t channels : {32, 256}) {
     const StepCase c = conv("NHWC", {1, 200, 1, channels}, {96, channels, 5, 1});
     const std::vector<Tensor> expected = run_op(c.op, c.attrs, c.inputs, 1);
-    BoundStep bound(c, expected);
+    BoundCase bound(c, expected);
     bound.shape.threads = 2;
     const int before = omp_get_max_threads();
     omp_set_num_threads(2);

@@ -15,7 +15,7 @@ void check_offered(const StepCase& c, double tolerance = 1e-4) {
 }
 std::string reason_for(const StepCase& c) {
   const std::vector<Tensor> expected = run_op(c.op, c.attrs, c.inputs, c.num_outputs);
-  return onednn_offerer().offer(BoundStep(c, expected).shape).reason;
+  return onednn_offerer().offer(BoundCase(c, expected).shape).reason;
 }
 
 TEST(OnednnPool, Windows) {

@@ -164,7 +164,7 @@ TEST(OnednnConv, PackedWeightsServeOtherShapes) {
   StepCase built{"Conv", {}, {random_f32({1, 32, 28, 28}, 1), random_f32({48, 32, 3, 3}, 2)}, {1}};
   StepCase used{"Conv", {}, {random_f32({5, 32, 7, 3}, 3), built.inputs[1]}, {}};
   const std::vector<Tensor> built_out = run_op("Conv", {}, built.inputs), expected = run_op("Conv", {}, used.inputs);
-  const BoundStep at_build(built, built_out), at_run(used, expected);
+  const BoundCase at_build(built, built_out), at_run(used, expected);
   int packed_tactics = 0;
   for (Tactic tactic : onednn_offerer().offer(at_build.shape).tactics) {
     onednn_offerer().pack(at_build.shape, tactic);

@@ -29,11 +29,12 @@ inline Tensor random_f32(const Dims& dims, uint32_t seed, float low = -1, float 
   return t;
 }
 
-struct BoundStep {
+// The case in the providers' terms.
+struct BoundCase {
   Step step;
   StepShape shape;
 
-  BoundStep(const StepCase& c, const std::vector<Tensor>& outputs) {
+  BoundCase(const StepCase& c, const std::vector<Tensor>& outputs) {
     step.op = c.op;
     step.attrs = make_attrs(c.attrs);
     shape.step = &step;
@@ -79,7 +80,7 @@ inline double relative_error(const Tensor& actual, const Tensor& expected) {
 inline std::vector<std::string> check_provider(const Offerer& offerer, const Launcher& launcher, const StepCase& c,
                                                double tolerance = 1e-4) {
   const std::vector<Tensor> expected = run_op(c.op, c.attrs, c.inputs, c.num_outputs);
-  const BoundStep bound(c, expected);
+  const BoundCase bound(c, expected);
   const Offer offer = offerer.offer(bound.shape);
   EXPECT_EQ(offer.tactics.empty(), !offer.reason.empty()) << c.op << ": " << offer.reason;
   std::vector<std::string> variants;
@@ -94,7 +95,7 @@ inline std::vector<std::string> check_provider(const Offerer& offerer, const Lau
     std::vector<Tensor> actual = run_kernel(*plain, c, expected);
     for (size_t i = 0; i < actual.size(); ++i) EXPECT_LE(relative_error(actual[i], expected[i]), tolerance) << i;
     offerer.pack(bound.shape, tactic);
-    BoundStep packed(c, expected);
+    BoundCase packed(c, expected);
     std::set<int> withheld;
     for (const PackedOperand& p : tactic.packed) {
       const auto k = static_cast<size_t>(p.input);

@@ -1,8 +1,6 @@
 // CUDA text to a cubin, by NVIDIA's run-time compiler. Needs no GPU.
 //
-// The library is found and loaded at the first use: in DEEPJIT_CUDA_PATH (a toolkit, a Python environment, or the
-// library's folder), in the nvidia wheels of the Python environment, in the CUDA toolkit, by the linker's path. Calls
-// may come from several threads at once.
+// The library is found (base/cuda_library.h) and loaded at the first use. Calls may come from several threads at once.
 #pragma once
 
 #include <cstdint>

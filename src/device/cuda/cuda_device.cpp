@@ -276,6 +276,8 @@ class CudaDevice final : public Device {
     }
   }
   ~CudaDevice() override {
+    quietly(context_, [&] { drop_kept(); });
+    leave_kept();
     try {
       driver().context_release(number_);
     } catch (const Error&) {  // in a forked child
@@ -285,6 +287,12 @@ class CudaDevice final : public Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   const Info& info() const override { return info_; }
+
+  void enter() override { check(driver().context_push(context_), "use the device"); }
+  void leave() noexcept override {
+    cuda::Context ignored = nullptr;
+    driver().context_pop(&ignored);
+  }
 
   size_t free_bytes() const override {
     const Current current(context_);

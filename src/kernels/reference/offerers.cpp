@@ -5,10 +5,7 @@ namespace deepjit {
 
 const std::vector<const Offerer*>& offerers() {
   static const std::vector<const Offerer*> list = {
-      &reference_offerer(),
-      &onednn_offerer(),
-      &llvm_offerer(),
-      &nvrtc_offerer(),
+      &reference_offerer(), &onednn_offerer(), &llvm_offerer(), &nvrtc_offerer(), &cublaslt_offerer(), &cudnn_offerer(),
   };
   return list;
 }

@@ -1,0 +1,54 @@
+#include <memory>
+
+#include "base/cuda_library.h"
+#include "base/error.h"
+#include "kernels/cublaslt/library.h"
+
+namespace deepjit::cublaslt {
+
+namespace {
+
+// 130100 is 13.1.0; up to version 12 the library counted 120100.
+std::string version_text(size_t number) {
+  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
+}
+
+bool load(void* handle, Library& out) {
+  bool complete = find_function(handle, out.number, "cublasLtGetVersion") &&
+                  find_function(handle, out.status_name, "cublasLtGetStatusName");
+#define X(member, symbol, parameters) complete = complete && find_function(handle, out.member, #symbol);
+  DEEPJIT_CUBLASLT_TABLE(X)
+#undef X
+  if (complete) out.version = version_text(out.number());
+  return complete;
+}
+
+std::unique_ptr<Library> search() {
+  auto library = std::make_unique<Library>();
+  const auto accept = [&](void* handle, const std::string& path) {
+    library->file = path;
+    return load(handle, *library);
+  };
+  return open_cuda_library(cublaslt_files(), accept) == nullptr ? nullptr : std::move(library);
+}
+
+}  // namespace
+
+const Library* find_library() {
+  static const std::unique_ptr<Library> library = search();
+  return library.get();
+}
+
+const Library& library() {
+  const Library* found = find_library();
+  if (found == nullptr) throw Error(Code::LIBRARY_MISSING, kMissing, kInstall);
+  return *found;
+}
+
+void check(Status status, const char* what) {
+  if (status == kSuccess) return;
+  throw Error(status == kAllocFailed ? Code::DEVICE_OOM : Code::INTERNAL,
+              std::string("cuBLASLt cannot ") + what + ": " + library().status_name(status));
+}
+
+}  // namespace deepjit::cublaslt
