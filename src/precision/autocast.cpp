@@ -168,8 +168,18 @@ class Autocast {
       const std::string why = "reads values that may not fit " + std::string(dtype_name(options_.type));
       return passes_on ? stay({State::Where::ISLAND, true}, why) : free(why);
     }
-    if (inputs.empty()) return free("makes values");
+    if (inputs.empty()) return made_values(node);
     return rule.kind == Kind::PRODUCT ? narrow_to(rule.what) : decide_by_neighbours(node, rule, inputs);
+  }
+
+  // A node without float32 operands.
+  Decision made_values(const Node& node) const {
+    const Tensor* fill = node.attrs.get_tensor("value");  // of a ConstantOfShape
+    if (fill != nullptr && fill->dtype() == DType::FLOAT32) {
+      const Narrowed n = narrow(*fill, options_.type);
+      if (n.overflows) return stay({State::Where::ISLAND, true}, what_is_lost(n, options_.type));
+    }
+    return free("makes values");
   }
 
   Decision decide_by_neighbours(const Node& node, const OpRule& rule, const std::vector<size_t>& inputs) {

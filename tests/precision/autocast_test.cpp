@@ -221,6 +221,19 @@ TEST(Autocast, WhatDoesNotFitIsFollowed) {
   EXPECT_EQ(type_of(*graph, "q"), "float16");
 }
 
+TEST(Autocast, AMaskThatIsMadeWhileRunning) {
+  const auto graph = run_on("autocast", to_half(), R"(graph @g(%x: float32[N,4,4], %w: float32[4,4]) -> (%y) {
+    %s = Shape(%x)
+    %f = ConstantOfShape(%s) {value=float32[1] [-3.4028234e38]}
+    %t = Trilu(%f) {upper=1}
+    %m = MatMul(%x, %w)
+    %a = Add(%m, %t)
+    %p = Softmax(%a) {axis=-1}
+    %y = MatMul(%p, %w)
+  })");
+  for (const char* name : {"f", "t", "a", "p"}) EXPECT_EQ(type_of(*graph, name), "float32") << name;
+}
+
 TEST(Autocast, TypedModelsStay) {
   expect_kept(R"(graph @g(%x: float16[N,4]) -> (%y) {
     %w = constant float16[4,4] random(1)
