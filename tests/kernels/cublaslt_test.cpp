@@ -207,13 +207,33 @@ TEST(CublasltAlgorithm, TextTellsItAll) {
   Algorithm algorithm;
   algorithm.values = {66, 20, 4, 2, 0, 0, 36, 0, 3};
   EXPECT_EQ(to_string(algorithm), "algo66.tile20.split4.reduce2.stages36.cluster3");
+  algorithm.values[2] = UINT32_MAX;
+  EXPECT_EQ(to_string(algorithm), "algo66.tile20.split-1.reduce2.stages36.cluster3");
+  EXPECT_EQ(cublaslt::parse_algorithm(to_string(algorithm)), algorithm);
   EXPECT_EQ(cublaslt::parse_algorithm("heuristic"), std::nullopt);
 }
 
 TEST(CublasltAlgorithm, DamagedText) {
-  for (const char* text : {"", "algo", "tile3", "algo1.tile", "algo1.tile0", "algo1.tile2.tile2", "algo1.split2.tile2",
-                           "algo1.", "algo1..tile2", "algo-1", "algo1.tile9999999999", "algo1.cluster70000", "algo1 ",
-                           "algo01", "heuristics", "algo1.color3", "algo1.tile2x"}) {
+  for (const char* text : {"",
+                           "algo",
+                           "tile3",
+                           "algo1.tile",
+                           "algo1.tile0",
+                           "algo1.tile2.tile2",
+                           "algo1.split2.tile2",
+                           "algo1.",
+                           "algo1..tile2",
+                           "algo-1",
+                           "algo1.split-2",
+                           "algo1.split-",
+                           "algo1.cluster-1",
+                           "algo1.tile9999999999",
+                           "algo1.cluster70000",
+                           "algo1 ",
+                           "algo01",
+                           "heuristics",
+                           "algo1.color3",
+                           "algo1.tile2x"}) {
     EXPECT_EQ(error_code_of([&] { cublaslt::parse_algorithm(text); }), Code::ENGINE_RANGE) << text;
   }
 }

@@ -34,7 +34,7 @@ struct Algorithm {
   bool operator==(const Algorithm&) const = default;
 };
 
-// "algo66.tile20.split1": fields that are 0 are left out.
+// "algo66.tile20.split1": fields that are 0 are left out; a split of -1 leaves the division to the kernel.
 std::string to_string(const Algorithm& algorithm);
 // Nothing for kHeuristic. Throws Error(ENGINE_RANGE) for text that to_string cannot have made.
 std::optional<Algorithm> parse_algorithm(const std::string& text);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "kernels/cublaslt/algorithm.h"
 
@@ -9,17 +11,25 @@ namespace {
   throw Error(Code::ENGINE_RANGE, "\"" + text + "\" names no algorithm of cuBLASLt");
 }
 
+// "17", or "-1" where the library counts in a way of its own.
+uint32_t read_number(const std::string& digits, const std::string& text) {
+  if (digits == "-1") return UINT32_MAX;
+  const bool plain =
+      !digits.empty() && digits.size() <= 9 && digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!plain || (digits[0] == '0' && digits != "0")) damaged(text);
+  return static_cast<uint32_t>(std::stoul(digits));
+}
+
 // Sets the field that `word` tells, which must come behind field `after`. Its place.
 size_t read_field(const std::string& word, size_t after, const std::string& text, Algorithm& out) {
-  const size_t digits = word.find_first_of("0123456789");
-  if (digits == std::string::npos || word.size() - digits > 9 || word[digits] == '0') {
-    if (word != "algo0") damaged(text);
-  }
-  if (word.find_first_not_of("0123456789", digits) != std::string::npos) damaged(text);
+  const size_t digits = std::min(word.find_first_of("-0123456789"), word.size());
+  const uint32_t value = read_number(word.substr(digits), text);
   for (size_t i = after; i < Algorithm::kFields.size(); ++i) {
     if (word.compare(0, digits, Algorithm::kFields[i].name) != 0) continue;
-    out.values[i] = static_cast<uint32_t>(std::stoul(word.substr(digits)));
-    if (Algorithm::kFields[i].bytes == 2 && out.values[i] > UINT16_MAX) damaged(text);
+    constexpr size_t kSplit = 2;
+    if ((value == 0 && i > 0) || (value == UINT32_MAX && i != kSplit)) damaged(text);
+    if (Algorithm::kFields[i].bytes == 2 && value > UINT16_MAX) damaged(text);
+    out.values[i] = value;
     return i + 1;
   }
   damaged(text);
@@ -31,7 +41,9 @@ std::string to_string(const Algorithm& algorithm) {
   std::string text;
   for (size_t i = 0; i < Algorithm::kFields.size(); ++i) {
     if (i > 0 && algorithm.values[i] == 0) continue;
-    text += (i > 0 ? "." : "") + std::string(Algorithm::kFields[i].name) + std::to_string(algorithm.values[i]);
+    const uint32_t value = algorithm.values[i];
+    text += (i > 0 ? "." : "") + std::string(Algorithm::kFields[i].name);
+    text += value == UINT32_MAX ? "-1" : std::to_string(value);
   }
   return text;
 }
