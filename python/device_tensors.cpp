@@ -60,11 +60,6 @@ struct DeviceTensor {
 // Streams as the protocols number them: 1 is CUDA's legacy default stream, which the driver also knows as 0.
 uintptr_t protocol_stream(void* handle) { return handle == nullptr ? 1 : reinterpret_cast<uintptr_t>(handle); }
 
-std::string python_error_text() {
-  nb::python_error error;
-  return nb::str(error.value()).c_str();
-}
-
 bool is_dense(const std::vector<int64_t>& shape, const int64_t* strides, int64_t unit) {
   int64_t expected = unit;
   for (int64_t d : shape) {
@@ -255,7 +250,7 @@ nb::object to_dlpack(const DeviceTensor& self, nb::handle stream, nb::handle max
   const bool versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
   nb::object capsule =
       versioned ? capsule_of(&made->versioned, "dltensor_versioned") : capsule_of(&made->plain, "dltensor");
-  made.release();
+  static_cast<void>(made.release());  // the capsule has it
   return capsule;
 }
 

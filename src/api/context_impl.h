@@ -12,6 +12,7 @@ namespace deepjit {
 inline namespace v1 {
 
 struct DeviceMemory::Block {
+  explicit Block(std::shared_ptr<DeviceBlock> held) : block(std::move(held)) {}
   std::shared_ptr<DeviceBlock> block;
 };
 

@@ -345,6 +345,35 @@ TEST_F(OnStandIn, AContextMayEndBeforeItsRuns) {
   EXPECT_TRUE(y.twice(2, kCount));
 }
 
+TEST_F(OnStandIn, AValueThatDecidesMayLieOnTheDevice) {
+  const std::vector<uint8_t> bytes = deepjit::twice_engine(true);
+  Context context = deepjit::load(std::as_bytes(std::span(bytes))).create_context();
+  const StandInWords x(kCount, FAKE_CUDA_HERE, 3), y(kCount), z(kCount), choice(1);
+  const Input c = {"c", DataType::BOOL, {}, choice.data(), MemoryKind::DEVICE};
+  for (int64_t taken : {1, 0, 1}) {
+    *choice.data() = taken;
+    context.run({input(x.data()), c}, into(y, z));
+    EXPECT_TRUE(taken != 0 ? y.twice(3, kCount) : y.same(3, kCount));
+  }
+  void* stream = fake_->stream();
+  const int64_t no = 0;
+  fake_->write(choice.data(), &no, 8, stream);
+  RunOptions options = into(y, z);
+  options.after = {stream};
+  context.run({input(x.data()), c}, options);  // reads it when it is there
+  EXPECT_TRUE(y.same(3, kCount));
+  EXPECT_NE(failure(804,
+                    [&] {
+                      context.run_async({input(x.data()), c}, stream, into(y, z));
+                    })
+                .find("\"c\" decides"),
+            std::string::npos);
+  const bool yes = true;
+  context.run_async({input(x.data()), {"c", DataType::BOOL, {}, &yes}}, stream, into(y, z));
+  fake_->finish(stream);
+  EXPECT_TRUE(y.twice(3, kCount));
+}
+
 TEST_F(OnStandIn, EightThreadsGetTheSameBits) {
   std::vector<std::thread> threads;
   std::atomic<int> right{0};

@@ -11,7 +11,7 @@ import lent_tensors
 import numpy as np
 import pytest
 from lent_tensors import ELSEWHERE, PINNED, ArrayInterface, Dlpack, Memory
-from onnx import parser
+from onnx import numpy_helper, parser
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "build/dev/examples/device_pipeline_cpp"
 TEXT = "g (float[N,64] x, float[64] b) => (float[N,64] y, float[N,64] z) { a = Mul (x, b) y = Neg (a) z = Flatten (x) }"
@@ -298,3 +298,16 @@ def test_the_example_runs_one_engine_behind_another(driver, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1:] == ["y on cuda:0: 0 2 8 18"] * 3
+
+
+def test_an_input_that_is_left_out_needs_no_page_locked_memory(driver):
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {TEXT}')
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(64, dtype=np.float32), "b"))
+    context = deepjit.build(model, device="cuda", targets="sm_90", tune=False).create_context()
+    x, b = values(4)
+    stream = driver.fake_cuda_stream()
+    for _ in range(3):
+        result = context.run_async({"x": Dlpack(Memory(driver, x))}, stream)["y"]
+        np.testing.assert_array_equal(result.numpy(), -(x * np.arange(64, dtype=np.float32)))
+    lent = {"x": Dlpack(Memory(driver, x)), "b": Dlpack(Memory(driver, b))}
+    np.testing.assert_array_equal(context.run_async(lent, stream)["y"].numpy(), -(x * b))

@@ -34,11 +34,15 @@ const StandIn* stand_in() {
   return found;
 }
 
-std::vector<uint8_t> twice_engine() {
-  Program program = lower(*parse_graph(R"(graph @main(%x: int64[1,N]) -> (%y, %x) {
+std::vector<uint8_t> twice_engine(bool chooses) {
+  const char* always = R"(graph @main(%x: int64[1,N]) -> (%y, %x) {
     %a = Add(%x, %x)
     %y = Neg(%a)
-  })"));
+  })";
+  const char* sometimes = R"(graph @main(%x: int64[1,N], %c: bool[]) -> (%y, %x) {
+    %y = If(%c) then { %a = Add(%x, %x) %t = Neg(%a) -> (%t) } else { -> (%x) }
+  })";
+  Program program = lower(*parse_graph(chooses ? sometimes : always));
   program.metadata["build.device"] = "cuda";
   program.outputs[1].name = "z";
   const auto dim = [](int axis) { return Quantity{1, {{0, static_cast<int16_t>(axis)}}}; };

@@ -22,8 +22,8 @@ struct StandIn {
 // nullptr when the driver in use is not the stand-in.
 const StandIn* stand_in();
 
-// The engine as the bytes of its file.
-std::vector<uint8_t> twice_engine();
+// The engine as the bytes of its file. With `chooses` there is an input c: bool[], and y is x where it is false.
+std::vector<uint8_t> twice_engine(bool chooses = false);
 
 // Memory of the stand-in's with these words in it, freed at the end.
 class StandInWords {
