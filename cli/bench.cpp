@@ -6,8 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "cli/inputs.h"
-#include "cli/model.h"
+#include "cli/run_flags.h"
 #include "cli/text.h"
 #include "cli/values.h"
 #include "cli/verb.h"
@@ -20,23 +19,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct BenchVerb {
-  std::string model;
-  std::vector<std::string> inputs;
-  std::vector<std::string> shapes;
-  int iterations = 0;
-  double seconds = 3;
-  int contexts = 1;
+  RunFlags flags;
   bool cold = false;
   bool check = false;
-  bool json = false;
-  BuildFlags flags;
 
   int run();
 };
 
 struct Counter : Observer {
   size_t steps = 0;
-  void on_step(const Step& step, double us) override { ++steps; }
+  void begin_step(const Binding& /*binding*/, const BoundStep& bound) override {
+    steps += bound.step != nullptr ? 1 : 0;
+  }
 };
 
 // Larger than the caches it is to evict.
@@ -78,15 +72,15 @@ class Worker {
     context_.set_observer(nullptr);
     context_.measure_device_time(true);
     launches_ = counter.steps;
-    const double limit_s = std::min(0.5, verb_.seconds / 4);
+    const double limit_s = std::min(0.5, verb_.flags.seconds / 4);
     const auto start = Clock::now();
     for (int i = 0; i < 3 || (i < 50 && seconds(start) < limit_s); ++i) context_.run(views_, outputs_);
   }
 
   void measure() {
     const auto start = Clock::now();
-    const size_t wanted = static_cast<size_t>(verb_.iterations);
-    while (wanted > 0 ? us_.size() < wanted : us_.size() < 5 || seconds(start) < verb_.seconds) {
+    const size_t wanted = static_cast<size_t>(verb_.flags.iterations);
+    while (wanted > 0 ? us_.size() < wanted : us_.size() < 5 || seconds(start) < verb_.flags.seconds) {
       if (evictor_) evictor_->evict();
       const auto before = Clock::now();
       context_.run(views_, outputs_);
@@ -141,18 +135,10 @@ void in_threads(std::vector<std::unique_ptr<Worker>>& workers, F&& f) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// The cores are shared out among the contexts unless the user says how many threads each takes.
-int threads_per_context(const BenchVerb& verb, const Model& model) {
-  if (verb.flags.threads > 0 || verb.contexts == 1) return verb.flags.threads;
-  const int cores =
-      model.program().threads > 0 ? model.program().threads : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / verb.contexts);
-}
-
 Measured measure(const BenchVerb& verb, const Model& model, const std::vector<Tensor>& fed) {
   std::vector<std::unique_ptr<Worker>> workers;
-  const int threads = threads_per_context(verb, model);
-  for (int i = 0; i < verb.contexts; ++i) workers.push_back(std::make_unique<Worker>(verb, model, fed, threads));
+  const int threads = threads_per_context(verb.flags, model);
+  for (int i = 0; i < verb.flags.contexts; ++i) workers.push_back(std::make_unique<Worker>(verb, model, fed, threads));
   in_threads(workers, [](Worker& worker) { worker.warm_up(); });
   const auto start = Clock::now();
   in_threads(workers, [](Worker& worker) { worker.measure(); });
@@ -166,14 +152,14 @@ Measured measure(const BenchVerb& verb, const Model& model, const std::vector<Te
 double error_against_reference(const BenchVerb& verb, const std::vector<Tensor>& fed, const Measured& measured) {
   Progress progress;
   progress.line("checking against the reference");
-  BuildFlags flags = verb.flags;
+  BuildFlags flags = verb.flags.build;
   flags.device = "cpu";
   flags.targets.clear();
   flags.level = 0;
   flags.no_tune = true;
   flags.lock.clear();
   flags.disabled.clear();
-  const Model reference = build_model(verb.model, flags.options(progress));
+  const Model reference = build_model(verb.flags.model, flags.options(progress));
   Context context(reference.engine, flags.threads);
   std::vector<TensorView> expected;
   context.run(views_of(fed), expected);
@@ -187,21 +173,21 @@ double error_against_reference(const BenchVerb& verb, const std::vector<Tensor>&
 Json times_json(const std::vector<double>& p) { return {{"p50", p[0]}, {"p90", p[1]}, {"p95", p[2]}, {"p99", p[3]}}; }
 
 int BenchVerb::run() {
+  const std::string& model = flags.model;
   if (check && is_engine_file(model)) {
     throw Error(Code::ARGUMENT, "--check needs the ONNX model, \"" + model + "\" is an engine",
                 "run deepjit bench M.onnx --check");
   }
-  const std::vector<InputSpec> specs = parse_inputs(inputs);
-  const std::map<std::string, Dims> fixed = fixed_shapes(specs, parse_shapes(shapes));
-  const Model loaded = open_model(model, flags, fixed);
-  const std::vector<Tensor> fed = make_inputs(loaded.program(), specs, fixed, true);
+  const Fed ready = open_and_feed(flags);
+  const Model& loaded = ready.model;
+  const std::vector<Tensor>& fed = ready.inputs;
   Measured measured = measure(*this, loaded, fed);
   Json error = nullptr;
   if (check) error = error_against_reference(*this, fed, measured);
   double busy_us = 0;
   for (double us : measured.us) busy_us += us;
   // With cold caches the time between runs belongs to the eviction.
-  const double span_s = cold ? busy_us / 1e6 / contexts : measured.wall_s;
+  const double span_s = cold ? busy_us / 1e6 / flags.contexts : measured.wall_s;
   const auto runs = static_cast<double>(measured.us.size());
   const std::vector<double> p = percentiles(measured.us, {50, 90, 95, 99});
   const bool on_device = !measured.device_us.empty();
@@ -210,9 +196,9 @@ int BenchVerb::run() {
   const size_t constants = side == nullptr ? loaded.constant_bytes : side->bytes();
   const size_t held = constants + (side == nullptr ? measured.context_bytes : measured.device_bytes);
   const MemoryNeeds needs = memory_needs(*loaded.engine, views_of(fed), measured.threads);
-  const size_t known = needs.constants + (needs.total() - needs.constants) * static_cast<size_t>(contexts);
+  const size_t known = needs.constants + (needs.total() - needs.constants) * static_cast<size_t>(flags.contexts);
   const auto shape_of = shape_texts(loaded.program(), fed);
-  if (json) {
+  if (flags.json) {
     print_json({{"model", model},
                 {"device", loaded.engine->device_name()},
                 {"precision", loaded.metadata("build.precision", "fp32")},
@@ -232,8 +218,8 @@ int BenchVerb::run() {
   std::string shape_line;
   for (const auto& [name, text] : shape_of) shape_line += fmt::format("  {}={}", name, text.empty() ? "scalar" : text);
   fmt::print("model       {}\nshapes    {}\n", model, shape_line.empty() ? "  none" : shape_line);
-  fmt::print("setup       {} contexts, {} threads each, {} runs{}\n", contexts, measured.threads, measured.us.size(),
-             cold ? ", cold caches" : "");
+  fmt::print("setup       {} contexts, {} threads each, {} runs{}\n", flags.contexts, measured.threads,
+             measured.us.size(), cold ? ", cold caches" : "");
   fmt::print("latency     P50 {}  P90 {}  P95 {}  P99 {}\n", time_text(p[0]), time_text(p[1]), time_text(p[2]),
              time_text(p[3]));
   if (on_device) {
@@ -255,24 +241,10 @@ int BenchVerb::run() {
 Verb add_bench(CLI::App& app) {
   auto verb = std::make_shared<BenchVerb>();
   CLI::App* command = app.add_subcommand("bench", "measure latency, throughput and memory");
-  command->add_option("model", verb->model, "the engine or the ONNX model")->required()->option_text("M.dje|M.onnx");
-  command->add_option("-i,--input", verb->inputs, std::string(kInputDoc) + "; random by default")
-      ->option_text("NAME=DATA")
-      ->allow_extra_args(false);
-  command->add_option("--shapes", verb->shapes, kShapesDoc)->option_text("NAME=SHAPE")->allow_extra_args(false);
-  command->add_option("--iterations", verb->iterations, "timed runs of each context; goes before --seconds")
-      ->option_text("N")
-      ->check(CLI::Range(1, 100'000'000));
-  command->add_option("--seconds", verb->seconds, "how long to measure [default: 3]")
-      ->option_text("S")
-      ->check(CLI::Range(0.0, 86400.0));
-  command->add_option("--contexts", verb->contexts, "contexts that run at once, each in a thread [default: 1]")
-      ->option_text("N")
-      ->check(CLI::Range(1, 256));
+  verb->flags.add_to(*command, 100'000'000);
   command->add_flag("--cold-l2", verb->cold, "evict the caches before each run");
   command->add_flag("--check", verb->check, "also compare the outputs with the reference");
-  command->add_flag("--json", verb->json, "print one JSON object on stdout");
-  verb->flags.add_to(*command);
+  verb->flags.build.add_to(*command);
   command->footer("Example: deepjit bench m.dje --shapes x=1x3x224x224 --json");
   return {command, [verb] { return verb->run(); }};
 }

@@ -44,7 +44,7 @@ struct StepTime {
   size_t runs = 0;
 };
 
-struct Collector : Observer {
+struct Collector : StepTimer {
   std::map<const Step*, StepTime> times;
   void on_step(const Step& step, double us) override {
     StepTime& t = times[&step];

@@ -22,6 +22,7 @@ struct Verb {
 Verb add_build(CLI::App& app);
 Verb add_run(CLI::App& app);
 Verb add_bench(CLI::App& app);
+Verb add_profile(CLI::App& app);
 Verb add_inspect(CLI::App& app);
 Verb add_compare(CLI::App& app);
 Verb add_doctor(CLI::App& app);

@@ -263,6 +263,26 @@ std::vector<Finding> diagnose_model(nb::handle model, const nb::dict& given) {
   return in_memory ? diagnose(bytes_of(bytes), options) : diagnose(path, options);
 }
 
+// The profile's JSON as Python objects; the trace goes to a file when one is named.
+nb::object profile(const PyEngine& self, nb::handle mapping, std::optional<int> iterations, double seconds,
+                   double warm_up, int contexts, std::optional<int> threads, nb::handle trace) {
+  if (iterations && *iterations < 1) throw Error(804, "iterations must be at least 1");
+  if (threads && *threads < 1) throw Error(804, "threads must be at least 1");
+  const Feeds feeds = gather(mapping, self.engine, nullptr, false);
+  const ProfileOptions options{iterations.value_or(0), seconds, warm_up, contexts, threads.value_or(0)};
+  Profile result;
+  {
+    const nb::gil_scoped_release release;
+    result = self.engine.profile(feeds.inputs, options);
+  }
+  if (!trace.is_none()) {
+    const nb::object file = nb::module_::import_("builtins").attr("open")(trace, "w");
+    file.attr("write")(nb::str(result.trace.c_str()));
+    file.attr("close")();
+  }
+  return nb::module_::import_("json").attr("loads")(nb::str(result.json.c_str()));
+}
+
 nb::bytes serialized(const PyEngine& self) {
   std::vector<std::byte> bytes;
   {
@@ -370,6 +390,12 @@ void bind_engine(nb::module_& m) {
           "Every edge between two kernels, the largest first. One dict each: value, type, producer and consumer "
           "(name,\n"
           "op), rule, reason, fix, bytes (an expression), bytes_at_opt, launches. docs/why.md has the rules.")
+      .def("profile", &profile, "inputs"_a.none(), nb::kw_only(), "iterations"_a = nb::none(), "seconds"_a = 2.0,
+           "warm_up"_a = 1.0, "contexts"_a = 1, "threads"_a = nb::none(), "trace"_a = nb::none(),
+           "Runs it on these inputs and says which step takes how long and why, as a dict (docs/profile.md).\n"
+           "iterations: profiled runs; None takes as many as fit into `seconds`. warm_up: seconds to run before, at "
+           "least.\n"
+           "contexts: how many run at once; the first is profiled. trace: a file for a run as a trace for Perfetto.")
       .def(
           "inspect", [](const PyEngine& self) { return self.engine.inspect(); },
           "Inputs, outputs, steps with tactics and times, edges between kernels, the graph before and after the "

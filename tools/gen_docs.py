@@ -52,8 +52,8 @@ OPTIONS_HEADER = """\
 
 Made by tools/gen_docs.py from the table in cli/build_flags.cpp; do not edit by hand.
 
-Every verb that takes an ONNX model (build, run, bench, inspect, compare) has these options; `--stop-after` belongs to
-build alone. The last column says whether the option can change the engine's bytes.
+Every verb that takes an ONNX model (build, run, bench, profile, inspect, compare) has these options; `--stop-after`
+belongs to build alone. The last column says whether the option can change the engine's bytes.
 
 | option | default | what it does | changes the engine |
 | --- | --- | --- | --- |

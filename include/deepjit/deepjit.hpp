@@ -262,6 +262,50 @@ struct WhyEntry {
   std::vector<std::string> producer_user_ops, consumer_user_ops;  // as in StepInfo
 };
 
+// How to profile; docs/profile.md.
+struct ProfileOptions {
+  int iterations = 0;    // profiled runs; 0: as many as fit into `seconds`
+  double seconds = 2;    // for runs with and without profiling
+  double warm_up_s = 1;  // at least, before
+  int contexts = 1;      // that run at once; the first is profiled
+  int threads = 0;       // of each; 0: the engine's
+};
+
+// What an engine's steps take, and what else a run's time is made of. Times are of one run: P50 and P95 over the runs,
+// and the mean over the half of them whose wall times lie in the middle, which adds up.
+struct Profile {
+  struct Times {
+    double p50_us = 0, p95_us = 0, typical_us = 0;
+  };
+  struct Step {
+    int step = -1;  // index in Engine::steps(); -1: copies of outputs that are inputs or constants
+    std::string op, name, tactic;
+    std::vector<std::string> origins;          // the model's nodes it stands for
+    std::vector<std::string> inputs, outputs;  // "float32[1,64]", of its last call
+    double calls = 0, launches = 0;            // a run
+    Times times;                               // without steps of its bodies
+    double share = 0;                          // of the typical wall time
+    double bytes = 0, flops = 0, gb_s = 0, gflop_s = 0;
+    double of_roofline = -1;      // 0 to 1; -1 where no limit was measured that holds for it
+    std::string bound;            // "memory" or "compute"; empty without a roofline
+    double time_at_build_us = 0;  // 0: it was not timed
+  };
+  struct Part {
+    std::string name;  // "steps", "copy in", "copy out", "gaps", "host", "profiling"
+    Times times;
+    double share = 0;
+  };
+  std::string device, method;  // method: "clock", "cupti" or "events"
+  std::string note;            // why not a better method, or empty
+  int threads = 0, contexts = 1;
+  size_t runs = 0, launches = 0;
+  Times wall, unprofiled;   // of runs with and without profiling
+  std::vector<Step> steps;  // the longest first
+  std::vector<Part> parts;  // their typical times add up to that of the wall
+  std::string json;         // all of it and more, as `deepjit profile --json` prints it
+  std::string trace;        // one run as Chrome's trace events, for ui.perfetto.dev
+};
+
 class Engine;
 
 // Runs an engine. After the first run at a shape, a run at that shape allocates no memory of its own, unless values are
@@ -329,6 +373,8 @@ class Engine {
   std::vector<StepInfo> steps() const;
   // Every edge that is not inside a kernel, the largest first.
   std::vector<WhyEntry> why() const;
+  // Runs it on these inputs, in a context of its own. Throws what a run throws, and ARGUMENT.
+  Profile profile(const std::vector<Input>& inputs, const ProfileOptions& options = {}) const;
   // The chosen tactics as the text of a lockfile.
   const std::string& lock_text() const;
   // For people: inputs, outputs, steps with tactics and times, the graph before and after the passes.

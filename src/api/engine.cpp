@@ -69,6 +69,17 @@ Context Engine::create_context(int threads) const {
   });
 }
 
+Profile Engine::profile(const std::vector<Input>& inputs, const ProfileOptions& options) const {
+  return guarded([&] {
+    Context::Impl fed(impl_, 1);
+    fed.take_inputs(inputs);
+    if (std::count(fed.sides.begin(), fed.sides.end(), Side::DEVICE) > 0) {
+      throw internal::Error(Code::ARGUMENT, "a profile takes inputs in host memory");
+    }
+    return profile_of(*impl_, fed.fed, options);
+  });
+}
+
 void Engine::save(const std::string& path) const {
   guarded([&] { save_engine({impl_->program(), impl_->graph_text, impl_->lock_text}, path); });
 }

@@ -24,6 +24,9 @@ struct Engine::Impl {
 // For people; see Engine::inspect().
 std::string describe(const Engine::Impl& impl);
 
+// See Engine::profile(); `fed` in the program's order.
+Profile profile_of(const Engine::Impl& impl, const std::vector<TensorView>& fed, const ProfileOptions& options);
+
 std::vector<StepInfo> step_infos(const Program& program);
 std::vector<WhyEntry> why_entries(const Program& program);
 

@@ -10,6 +10,7 @@
 #include "doctor/doctor.h"
 #include "engine/format.h"
 #include "passes/pipeline.h"
+#include "profile/profile.h"
 #include "runtime/engine.h"
 #include "runtime/exclusive.h"
 #include "runtime/memory_use.h"

@@ -100,6 +100,11 @@ std::string path_of(void* handle, const std::string& file) {
 CudaLibraryName nvrtc_files() { return {{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, {"cu13", "cuda_nvrtc"}}; }
 CudaLibraryName cublaslt_files() { return {{"libcublasLt.so.13", "libcublasLt.so.12"}, {"cu13", "cublas"}}; }
 CudaLibraryName cudnn_files() { return {{"libcudnn.so.9"}, {"cudnn"}}; }
+// A toolkit has it in a folder of its own.
+CudaLibraryName cupti_files() {
+  return {{"libcupti.so.13", "libcupti.so.12", "libcupti.so", "../extras/CUPTI/lib64/libcupti.so"},
+          {"cu13", "cuda_cupti"}};
+}
 
 void* open_cuda_library(const CudaLibraryName& name, const AcceptLibrary& accept) {
   for (const std::string& file : Places(name).files()) {

@@ -1,5 +1,5 @@
-// Libraries of CUDA (NVRTC, cuBLASLt, cuDNN), found at run time by one search: so one program serves machines with and
-// without them, and nothing of the toolkit is needed to build it.
+// Libraries of CUDA (NVRTC, cuBLASLt, cuDNN, CUPTI), found at run time by one search: so one program serves machines
+// with and without them, and nothing of the toolkit is needed to build it.
 //
 // Places, in order of preference: the folders that DEEPJIT_CUDA_PATH lists, with colons between (toolkits, Python
 // environments with NVIDIA's wheels, or just folders with libraries), the Python packages beside this library,
@@ -20,6 +20,7 @@ struct CudaLibraryName {
 CudaLibraryName nvrtc_files();
 CudaLibraryName cublaslt_files();
 CudaLibraryName cudnn_files();
+CudaLibraryName cupti_files();
 
 // Opens files in turn until `accept` takes one, given its handle and its path; that one stays open for good, and its
 // handle is returned. nullptr where there is none.

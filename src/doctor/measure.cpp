@@ -11,7 +11,7 @@ namespace deepjit::doctor {
 namespace {
 
 // The time of each step, run after run.
-struct StepTimes : Observer {
+struct StepTimes : StepTimer {
   std::map<const Step*, std::vector<double>> samples;
 
   void on_step(const Step& step, double us) override { samples[&step].push_back(us); }

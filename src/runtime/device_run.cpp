@@ -225,9 +225,14 @@ void DeviceRun::run_on(device::Stream& stream, const ProgramInfo& info, Binding&
   place_values(info, binding, own);
   io_.bind(info, binding, own.io, request, [&] { finish(); });
   come_after(stream, request.after);
+  use_.stream = &stream;
+  if (observer != nullptr) observer->begin_copy(Observer::Copy::IN, use_);
   io_.copy_in(stream);
+  if (observer != nullptr) observer->end_copy(Observer::Copy::IN, use_);
   launch_steps(info, binding, own, stream, observer);
+  if (observer != nullptr) observer->begin_copy(Observer::Copy::OUT, use_);
   io_.copy_out(stream);
+  if (observer != nullptr) observer->end_copy(Observer::Copy::OUT, use_);
   ++own.runs;
   if (request.wait && !request.stream) {
     stream.synchronize();

@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include "ops/common.h"
 #include "runtime/binding.h"
 #include "runtime/bound_ops.h"
@@ -134,20 +132,6 @@ void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, v
   }
 }
 
-// Runs one step and gives its time in microseconds; of a launch it is the device's time.
-double time_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, void* scratch, Observer* observer) {
-  if (const DeviceUse* use = binding.device; use != nullptr) {
-    use->stream->record(*use->before);
-    execute_step(info, binding, bound, scratch, observer);
-    use->stream->record(*use->after);
-    use->stream->synchronize();
-    return use->device->elapsed_us(*use->before, *use->after);
-  }
-  const auto start = std::chrono::steady_clock::now();
-  execute_step(info, binding, bound, scratch, observer);
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-}
-
 }  // namespace
 
 void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer* observer) {
@@ -159,11 +143,9 @@ void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer*
   }
   for (BoundStep& bound : binding.steps) {
     try {
-      if (observer == nullptr || bound.step == nullptr) {
-        execute_step(info, binding, bound, scratch, observer);
-      } else {
-        observer->on_step(*bound.step, time_step(info, binding, bound, scratch, observer));
-      }
+      if (observer != nullptr) observer->begin_step(binding, bound);
+      execute_step(info, binding, bound, scratch, observer);
+      if (observer != nullptr) observer->end_step(binding, bound);
     } catch (const Error& e) {
       if (bound.step == nullptr || !bound.step->blocks.empty()) throw;
       throw e.with_prefix("node \"" + bound.step->name + "\" (" + bound.step->op + "): ");

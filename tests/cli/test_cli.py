@@ -11,7 +11,7 @@ BENCH_KEYS = [
     "model", "device", "precision", "shapes", "threads", "device_us", "host_us", "throughput", "launches", "peak_bytes",
     "held_bytes", "build_s", "load_s", "max_rel_error",
 ]  # fmt: skip
-VERBS = ["build", "run", "bench", "inspect", "compare", "doctor", "limits", "devices"]
+VERBS = ["build", "run", "bench", "profile", "inspect", "compare", "doctor", "limits", "devices"]
 
 
 def ok(result):
@@ -35,7 +35,7 @@ def test_version_and_help(cli):
     text = ok(cli("--help")).out
     for verb in VERBS:
         assert re.search(rf"^  {verb} ", text, re.MULTILINE)
-    assert "calibrate" not in text and "profile" not in text
+    assert "calibrate" not in text and "blame" not in text
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -369,7 +369,7 @@ def test_missing_files(cli, mlp, tmp_path):
         ["run", "mlp.onnx", "-i", "x=ones", "-i", "x=zeros"],
         ["run", "mlp.onnx", "-i", "x=ones", "--shapes", "x=1x8:2x8:3x8"],
         ["bench", "mlp.onnx", "--contexts", "0"],
-        *[[verb, "mlp.onnx"] for verb in ("report", "blame", "calibrate", "tune", "profile")],
+        *[[verb, "mlp.onnx"] for verb in ("report", "blame", "calibrate", "tune")],
     ],
     ids=" ".join,
 )
@@ -378,7 +378,7 @@ def test_bad_arguments(cli, mlp, arguments):
 
 
 def test_later_verbs_say_so(cli):
-    failed(cli("profile", "m.onnx"), 804, "ARGUMENT", '"profile"', "later")
+    failed(cli("tune", "m.onnx"), 804, "ARGUMENT", '"tune"', "later")
 
 
 def test_wrong_inputs(cli, mlp, tmp_path):

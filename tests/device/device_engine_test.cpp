@@ -365,7 +365,7 @@ TEST(DeviceEngine, ABadInputLeavesTheContextUsable) {
 }
 
 TEST(DeviceEngine, TimesStepsAndRuns) {
-  struct Steps : Observer {
+  struct Steps : StepTimer {
     int seen = 0;
     void on_step(const Step&, double us) override {
       ++seen;

@@ -49,6 +49,7 @@ struct Event {
   std::chrono::steady_clock::time_point at;
 };
 struct Function {
+  std::string name = "twice_plus";
   int shared = 48 << 10;
   size_t parameters = 4;
   fake_gpu::Launch launch = nullptr;  // nullptr: twice_plus
@@ -67,6 +68,7 @@ struct Stream {
   std::deque<Work> todo;
   uint64_t given = 0;
   uint64_t done = 0;
+  uint32_t number = 0;  // of those that were made, from 1; 0: not made by anyone
 };
 struct Module {
   void* library = nullptr;  // nullptr: of twice_plus
@@ -88,6 +90,9 @@ std::set<Stream*> streams;
 std::set<Event*> events;
 Stream legacy, per_thread;
 fake_cuda_counts counts;
+uint32_t streams_made = 0;
+const Stream* running = nullptr;
+fake_cuda_watcher watcher = nullptr;
 
 bool has_context() { return !current.empty() && current.back() == &the_context && retained > 0; }
 Address number(const void* memory) { return reinterpret_cast<Address>(memory); }
@@ -115,13 +120,22 @@ void run_until(Stream& stream, uint64_t ticket) {
   while (stream.done < ticket) {
     const Work work = std::move(stream.todo.front());
     stream.todo.pop_front();
+    const Stream* outer = running;
+    running = &stream;
     work();
+    running = outer;
     ++stream.done;
   }
 }
 void run_all() {
   for (Stream* stream : streams) run_until(*stream, stream->given);
   for (Stream* stream : {&legacy, &per_thread}) run_until(*stream, stream->given);
+}
+
+Stream* make_stream() {
+  Stream* stream = *streams.insert(new Stream).first;
+  stream->number = ++streams_made;
+  return stream;
 }
 
 void reach(Event* event) {
@@ -135,11 +149,32 @@ void enqueue(Stream& stream, Work work) {
   ++stream.given;
 }
 
+uint64_t now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+// The same work, told to the watcher.
+Work watched(const Node& node) {
+  int way = 0, kind = FAKE_CUDA_COPY;
+  if (node.kind == Node::COPY_IN) way = 1;
+  if (node.kind == Node::COPY_OUT) way = 2;
+  if (node.kind == Node::COPY) way = 8;
+  if (node.kind == Node::FILL) kind = FAKE_CUDA_FILL;
+  if (node.kind == Node::KERNEL) kind = FAKE_CUDA_KERNEL;
+  return [=, work = node.work, name = node.function == nullptr ? std::string() : node.function->name] {
+    const uint64_t start = watcher == nullptr ? 0 : now_ns();
+    work();
+    if (watcher != nullptr) watcher(kind, way, name.c_str(), running->number, start, now_ns());
+  };
+}
+
 int submit(Stream* handle, Node node) {
   if (lost != kOk) return lost;
   if (!has_context()) return kNoContext;
   Stream* stream = stream_of(handle);
   if (stream == nullptr) return kInvalidHandle;
+  if (node.kind != Node::RECORD) node.work = watched(node);
   if (stream->capture != nullptr) {
     stream->capture->nodes.push_back(std::move(node));
     return kOk;
@@ -216,9 +251,13 @@ void fake_cuda_free(void* memory) {
   run_all();
   if (device_blocks.erase(number(memory)) + host_blocks.erase(number(memory)) > 0) std::free(memory);
 }
+void fake_cuda_watch(fake_cuda_watcher wanted) {
+  const Lock lock(mutex);
+  watcher = wanted;
+}
 void* fake_cuda_stream() {
   const Lock lock(mutex);
-  return *streams.insert(new Stream).first;
+  return make_stream();
 }
 void fake_cuda_write(void* to, const void* from, size_t bytes, void* stream) {
   const Lock lock(mutex);
@@ -367,7 +406,7 @@ int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream* strea
 int cuStreamCreate(Stream** stream, unsigned flags) {
   const Lock lock(mutex);
   if (!has_context() || flags != 1) return kInvalidValue;
-  return *stream = *streams.insert(new Stream).first, kOk;
+  return *stream = make_stream(), kOk;
 }
 int cuStreamDestroy_v2(Stream* stream) {
   const Lock lock(mutex);
@@ -483,6 +522,7 @@ int cuModuleGetFunction(Function** function, Module* module, const char* name) {
     void* launch = dlsym(module->library, ("launch_" + n).c_str());
     if (parameters != nullptr && launch != nullptr) {
       Function& own = module->functions[n];
+      own.name = n;
       own.parameters = static_cast<size_t>(*parameters);
       own.launch = reinterpret_cast<fake_gpu::Launch>(launch);
     }

@@ -26,6 +26,12 @@ constexpr int FAKE_CUDA_HERE = 0, FAKE_CUDA_PINNED = 1, FAKE_CUDA_ELSEWHERE = 2;
 void* fake_cuda_allocate(size_t bytes, int kind);
 void fake_cuda_free(void* memory);
 
+// Called after each thing that a stream did: kernels by their names, copies and fills. Times are of the steady clock.
+constexpr int FAKE_CUDA_KERNEL = 10, FAKE_CUDA_COPY = 1, FAKE_CUDA_FILL = 2;  // as CUPTI numbers its records
+using fake_cuda_watcher = void (*)(int kind, int way, const char* name, uint32_t stream, uint64_t start_ns,
+                                   uint64_t end_ns);
+void fake_cuda_watch(fake_cuda_watcher watcher);
+
 // A stream of somebody else; nullptr is the legacy one for the two below.
 void* fake_cuda_stream();
 // Later, when the stream comes to it.
