@@ -19,7 +19,9 @@ DeviceBench::DeviceBench(device::Device& device)
       scratch_(device, device::Memory::Kind::DEVICE) {}
 
 void DeviceBench::bring(const Kernel& kernel, const Tactic& tactic) {
-  packed_.erase(&kernel);  // of another kernel that was here
+  // Of another kernel that was here.
+  packed_.erase(&kernel);
+  std::erase_if(graphs_, [&](const auto& entry) { return entry.first.first == &kernel; });
   size_t bytes = 0;
   for (const PackedOperand& operand : tactic.packed) bytes += operand.input < 0 ? 0 : aligned(operand.data);
   if (bytes == 0) return;

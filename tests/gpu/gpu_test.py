@@ -3,10 +3,10 @@
 gpu_test.py [--out FOLDER] [--device cuda] [--only PART,PART]
 
 Parts, each with a time limit of its own so that one that fails loses little: devices (what is here, and how fast it
-copies), conformance (the device's promises), cases (every model of the fusion tests against the CPU), compile (what
-NVRTC takes for a kernel, and that a second build compiles none), bench (kernels timed, with the bandwidth that they
-reach). results.json and a log for each part go to FOLDER: $OUT, else
-build/gpu-test. Exit code 0 only when all parts passed.
+copies), conformance (the device's promises), libraries (what cuBLASLt and cuDNN offer, where they are installed), cases
+(every model of the fusion tests against the CPU), compile (what NVRTC takes for a kernel, and that a second build
+compiles none), bench (kernels timed, with the bandwidth that they reach). results.json and a log for each part go to
+FOLDER: $OUT, else build/gpu-test. Exit code 0 only when all parts passed.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
-LIMITS_S = {"devices": 60, "conformance": 90, "cases": 300, "compile": 40, "bench": 40}  # the last two: of one build
+# compile and bench: of one build
+LIMITS_S = {"devices": 60, "conformance": 90, "libraries": 120, "cases": 300, "compile": 40, "bench": 40}
 
 
 def library_folders() -> str:
@@ -90,6 +91,9 @@ class Session:
 
     def conformance(self) -> None:
         self.gtest("conformance", f"Kinds/*/{self.device.split(':')[0]}")
+
+    def libraries(self) -> None:
+        self.gtest("libraries", "LibrariesTest.*-LibrariesTest.Times*")
 
     def cases(self) -> None:
         self.gtest("cases", "Generated.*:Cases.*")

@@ -2,7 +2,6 @@
 // compiles the chosen one and keeps its plan.
 #include "device/device.h"
 #include "kernels/build_notes.h"
-#include "kernels/cudnn/graph_builder.h"
 #include "kernels/cudnn/plan.h"
 #include "kernels/cudnn/saved_plan.h"
 #include "kernels/kernel_cache.h"
@@ -29,10 +28,6 @@ class CudnnOfferer final : public Offerer {
 
   Offer offer(const StepShape& shape) const override {
     Offer out;
-    if (cudnn::is_product(shape.step->op)) {  // cuDNN 9.19 ends the process over them
-      out.reason = "matrix products are not asked of cuDNN";
-      return out;
-    }
     cudnn::Graph graph = cudnn::graph_of(shape, cudnn::packs_weights(shape));
     out.reason = graph.reason;
     if (!out.reason.empty()) return out;
