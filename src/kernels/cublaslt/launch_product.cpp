@@ -42,8 +42,7 @@ class Builder {
   // An element type or an empty operand, whatever the op.
   std::string obstacle() {
     const std::string& op = shape_.step->op;
-    const bool known = op == "MatMul" || op == "deepjit.MatMul" || op == "Gemm" || op == "Conv" || op == "deepjit.Conv";
-    if (!known || !has_input(shape_, 0) || !has_input(shape_, 1) || shape_.outputs.empty()) {
+    if (!cublaslt::is_product_op(op) || !has_input(shape_, 0) || !has_input(shape_, 1) || shape_.outputs.empty()) {
       return op + " is no matrix product";
     }
     p_.dtype = shape_.outputs[0].dtype;
@@ -249,6 +248,10 @@ class Builder {
 };
 
 }  // namespace
+
+bool is_product_op(const std::string& op) {
+  return op == "MatMul" || op == "deepjit.MatMul" || op == "Gemm" || op == "Conv" || op == "deepjit.Conv";
+}
 
 Product product_of(const StepShape& shape) { return Builder(shape).build(); }
 

@@ -20,6 +20,7 @@ class CublasltOfferer final : public Offerer {
 
   Offer offer(const StepShape& shape) const override {
     Offer out;
+    if (!cublaslt::is_product_op(shape.step->op)) return out;  // who else refuses it knows better why
     cublaslt::Product product = cublaslt::product_of(shape);
     out.reason = product.reason;
     if (!out.reason.empty()) return out;

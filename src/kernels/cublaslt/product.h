@@ -34,6 +34,9 @@ struct Product {
   std::string reason;  // why the step is no such product; "" when it is one
 };
 
+// Is the op of the kind? Others are none of cuBLASLt's business.
+bool is_product_op(const std::string& op);
+
 Product product_of(const StepShape& shape);
 
 }  // namespace deepjit::cublaslt

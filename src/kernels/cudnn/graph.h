@@ -64,6 +64,9 @@ struct Graph {
   std::string reason;  // why the step is no such graph; "" when it is one
 };
 
+// Is the op of one of the kinds? Others are none of cuDNN's business.
+bool is_graph_op(const std::string& op);
+
 // weights_last: the weights are packed channels last.
 Graph graph_of(const StepShape& shape, bool weights_last);
 // All of it, as the key to what is made of it.

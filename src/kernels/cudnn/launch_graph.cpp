@@ -24,6 +24,8 @@ void for_each_tap(const Dims& dims, F&& body) {
 
 }  // namespace
 
+bool is_graph_op(const std::string& op) { return is_convolution(op) || is_product(op); }
+
 Graph graph_of(const StepShape& shape, bool weights_last) {
   const std::string& op = shape.step->op;
   if (is_convolution(op)) return convolution_graph(shape, weights_last);

@@ -28,6 +28,7 @@ class CudnnOfferer final : public Offerer {
 
   Offer offer(const StepShape& shape) const override {
     Offer out;
+    if (!cudnn::is_graph_op(shape.step->op)) return out;  // who else refuses it knows better why
     cudnn::Graph graph = cudnn::graph_of(shape, cudnn::packs_weights(shape));
     out.reason = graph.reason;
     if (!out.reason.empty()) return out;
