@@ -1,5 +1,7 @@
 #include "cli/npz.h"
 
+#include <fmt/format.h>
+
 #include "cli/files.h"
 #include "cli/npy.h"
 
@@ -65,7 +67,7 @@ std::map<std::string, Tensor> read_npz(const std::string& path) {
     const size_t dot = name.rfind(".npy");
     if (dot == std::string::npos || dot + 4 != name.size()) bad(path, "\"" + name + "\" is no .npy file");
     name.resize(dot);
-    tensors[name] = parse_npy(path + ": " + name, zip.part(data, size));
+    tensors[name] = parse_npy(fmt::format("{}: {}", path, name), zip.part(data, size));
     entry += 46 + name_size + zip.number(entry + 30, 2) + zip.number(entry + 32, 2);
   }
   return tensors;
