@@ -22,7 +22,9 @@ struct Learner final : Observer {
   void end_step(const Binding& binding, const BoundStep& bound) override {
     const bool copy = bound.step == nullptr;
     const auto step = copy ? -1 : static_cast<int32_t>(bound.step - program.steps.data());
+    const size_t before = launched.size();
     end(binding.device, copy ? Span::Kind::COPY_OUT : Span::Kind::STEP, step);
+    if (!copy && launched.size() == before) on_host = bound.step->name;
   }
   void begin_copy(Copy, const DeviceUse& use) override { begin(&use); }
   void end_copy(Copy way, const DeviceUse& use) override {
@@ -46,6 +48,7 @@ struct Learner final : Observer {
   const Program& program;
   Recorder& recorder;
   std::vector<Launched> launched;
+  std::string on_host;  // a step that launched nothing: of its time CUPTI knows nothing
   uint32_t stream = 0;
 };
 
@@ -58,6 +61,9 @@ class CuptiMethod final : public Method {
     context_.set_observer(&learner);
     context_.run(inputs_, outputs_);
     context_.set_observer(nullptr);
+    if (!learner.on_host.empty()) {
+      throw Error(Code::STATE, "step \"" + learner.on_host + "\" runs on the host, where CUPTI does not see it");
+    }
     launched_ = std::move(learner.launched);
     stream_ = learner.stream;
     for (Launched& one : launched_) name_of_.push_back(number_of(one.name));
