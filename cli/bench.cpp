@@ -208,6 +208,7 @@ int BenchVerb::run() {
                 {"host_us", times_json(p)},
                 {"throughput", runs / span_s},
                 {"launches", measured.launches},
+                {"host_steps", loaded.metadata("build.host_steps", "")},
                 {"peak_bytes", known},
                 {"held_bytes", held},
                 {"build_s", loaded.built ? Json(loaded.build_s) : Json(nullptr)},
@@ -225,6 +226,9 @@ int BenchVerb::run() {
   if (on_device) {
     fmt::print("on {:<8} P50 {}  P90 {}  P95 {}  P99 {}, the launches alone\n", loaded.engine->device_name(),
                time_text(d[0]), time_text(d[1]), time_text(d[2]), time_text(d[3]));
+  }
+  if (const std::string host = loaded.metadata("build.host_steps", ""); !host.empty()) {
+    fmt::print("on the CPU  {}: times are of both sides together\n", host);
   }
   fmt::print("throughput  {:.1f} runs/s\nlaunches    {} steps a run\n", runs / span_s, measured.launches);
   fmt::print("memory      {}: weights {}, contexts {}; {} known before\n", bytes_text(static_cast<double>(held)),

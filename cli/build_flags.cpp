@@ -19,6 +19,7 @@ const std::vector<OptionRow>& option_table() {
       {"--device", "DEVICE", "cpu", "where the engine runs: cpu, cuda, or cuda:N for one of several", true},
       {"--target", "LIST", "the GPU that is here, else sm_75 to sm_120", "GPUs to compile for, such as sm_80,sm_90",
        true},
+      {"--device-only", "", "off", "of a GPU: a step that would run on the CPU is an error", true},
       {"--precision", "TYPE", "fp32",
        "what to compute in: fp32, or on a GPU tf32 (products round their operands), fp16 or bf16 where that is safe",
        true},
@@ -102,6 +103,7 @@ void BuildFlags::add_to(CLI::App& app) {
   };
   add("--device", device);
   add("--target", targets);
+  app.add_flag("--device-only", device_only, doc("--device-only"))->group("Build");
   add("--precision", precision);
   add("--calib", calib)->allow_extra_args(false);
   add("--range", ranges)->allow_extra_args(false);
@@ -134,6 +136,7 @@ BuildOptions BuildFlags::options(Progress& progress) const {
   for (const std::string& path : ops) register_ops_file(path);
   o.device = device.empty() ? "cpu" : device;
   o.targets = targets;
+  o.device_only = device_only;
   o.precision = precision;
   for (const std::string& path : calib) o.calib.push_back(read_npz(path));
   o.threads = threads;

@@ -40,6 +40,7 @@ struct BuildFlags {
   std::string stop_after;
   int level = 3;
   int threads = 0;
+  bool device_only = false;
   bool no_tune = false;
   bool verbose = false;
 

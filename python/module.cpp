@@ -197,6 +197,7 @@ BuildOptions to_options(const nb::dict& given) {
   BuildOptions options;
   options.device = nb::cast<std::string>(given["device"]);
   options.targets = nb::cast<std::string>(given["targets"]);
+  options.device_only = nb::cast<bool>(given["device_only"]);
   options.precision = nb::cast<std::string>(given["precision"]);
   options.threads = nb::cast<int>(given["threads"]);
   options.level = nb::cast<int>(given["level"]);

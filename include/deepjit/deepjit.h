@@ -103,6 +103,8 @@ typedef struct deepjit_build_options {
   void* user;
   const char* targets; /* GPUs to compile for, "sm_80,sm_90"; NULL: the one that is here */
   double tolerance;    /* largest relative error of a kernel; 0: 1e-5, for 16-bit floats 1e-3 */
+  int32_t device_only; /* of a GPU: 1: a step that would run on the CPU is an error */
+  int32_t reserved2;   /* 0 */
 } deepjit_build_options;
 
 void deepjit_build_options_init(deepjit_build_options* options);

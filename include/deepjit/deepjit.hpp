@@ -189,6 +189,7 @@ using OutputAllocator = std::function<void*(size_t index, DataType dtype, std::s
 struct BuildOptions {
   std::string device = "cpu";                // or "cuda", "cuda:N"
   std::string targets;                       // GPUs to compile for, "sm_80,sm_90"; empty: the one that is here
+  bool device_only = false;                  // of a GPU: a step that would run on the CPU is an error
   std::string precision = "fp32";            // on a GPU also "tf32", "fp16", "bf16": docs/precision.md
   int threads = 0;                           // for tuning and running; 0: all cores
   int level = 3;                             // 0 (no pass) to 3 (all passes)

@@ -184,6 +184,7 @@ def build(
     *,
     device: str = "cpu",
     targets: str | None = None,
+    device_only: bool = False,
     precision: str = "fp32",
     calib=None,
     threads: int | None = None,
@@ -206,6 +207,7 @@ def build(
     precision: what to compute in: "fp32", or on a GPU "tf32", "fp16" or "bf16" where that is safe (docs/precision.md).
     calib: sample inputs, which show what fits fp16 or bf16: a dict of name to array, an .npz file, or a list of these.
     targets: GPUs to compile for, such as "sm_80,sm_90"; None takes the one that is here.
+    device_only: of a GPU: a step that would run on the CPU is an error, NO_DEVICE_KERNEL.
     threads: for tuning and running; None takes all cores.
     ranges: input name to (min, opt, max) shapes, or to one shape.
     level: 0 (no pass) to 3 (all passes); disable: names of passes to leave out.
@@ -220,6 +222,7 @@ def build(
     options = {
         "device": _text("device", device),
         "targets": "" if targets is None else _text("targets", targets),
+        "device_only": bool(device_only),
         "precision": _text("precision", precision),
         "calib": _samples(calib),
         "threads": 0 if threads is None else _integer("threads", threads),

@@ -74,6 +74,7 @@ internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callb
   internal::BuildOptions out;
   out.device = options.device;
   out.targets = options.targets;
+  out.device_only = options.device_only;
   out.precision = options.precision;
   for (const std::vector<Input>& sample : options.calib) {
     auto& tensors = out.calib.emplace_back();

@@ -81,6 +81,7 @@ deepjit::BuildOptions options_of(const deepjit_build_options* given) {
   deepjit::BuildOptions out;
   out.device = text_or(o.device, "cpu");
   out.targets = text_or(o.targets, "");
+  out.device_only = o.device_only != 0;
   out.precision = text_or(o.precision, "fp32");
   out.threads = o.threads;
   out.level = o.level;

@@ -58,6 +58,7 @@ class Build {
     kind_ = device::kind_of(options_.device);
     if (kind_ == "cpu") {
       if (!options_.targets.empty()) throw Error(Code::ARGUMENT, "--target is for GPUs: add --device cuda");
+      if (options_.device_only) throw Error(Code::ARGUMENT, "--device-only is for GPUs: add --device cuda");
       return;
     }
     architectures_ = parse_targets(options_.targets);
@@ -178,6 +179,7 @@ class Build {
     std::string targets;
     for (int a : architectures_) targets += (targets.empty() ? "sm_" : ", sm_") + std::to_string(a);
     metadata["build.targets"] = targets;
+    if (options_.device_only) metadata["build.device_only"] = "yes";
     metadata["build.measured"] = gpu_ != nullptr ? "on " + gpu_->info().model
                                                  : "no: kernels are compiled, not run or compared (" + unseen_ + ")";
   }
@@ -186,7 +188,7 @@ class Build {
     bool guessed = false;
     const Probe probed = probe(result_.file.program, Which::OPT, threads_, &guessed);
     if (!probed.failure.empty() || guessed) warn_about_guesses(probed);
-    if (!options_.tune && !on_gpu()) return finish_ledger(result_.file.program, probed, nullptr);
+    if (!options_.tune && !on_gpu()) return finish_ledger(result_.file.program, probed, nullptr, {});
     TuneOptions tune_options;
     if (on_gpu()) {
       tune_options.device = "cuda";
@@ -210,17 +212,32 @@ class Build {
     const int before = omp_get_max_threads();
     omp_set_num_threads(threads_);
     const auto start = Clock::now();
-    result_.report.tuning = tune(result_.file.program, probed.tasks, tune_options);
+    result_.report.tuning = on_gpu() ? tune_both_sides(result_.file.program, probed.tasks, tune_options, options_.tune)
+                                     : tune(result_.file.program, probed.tasks, tune_options);
     if (options_.disabled_passes.count(kCombos) == 0) {
       if (options_.budget_s > 0) tune_options.budget_s = std::max(1e-9, options_.budget_s - seconds_since(start));
       result_.report.tuning = tune_combos(result_.file.program, probed, tune_options, std::move(result_.report.tuning));
     }
     omp_set_num_threads(before);
     result_.file.lock_text = result_.report.tuning.lock_text;
-    if (on_gpu() && probed.failure.empty()) {
-      check_device_steps(result_.file.program, options_.device, probed.shapes, result_.report.tuning.refused);
+    if (on_gpu() && probed.failure.empty()) tell_host_steps(probed);
+    finish_ledger(result_.file.program, probed, &result_.report.tuning, host_steps_);
+  }
+
+  void tell_host_steps(const Probe& probed) {
+    Program& program = result_.file.program;
+    host_steps_ = find_host_steps(program, probed.shapes, result_.report.tuning.refused);
+    if (options_.device_only) refuse_host_steps(program, host_steps_, options_.device);
+    const std::string summary = host_steps_.summary(program);
+    if (summary.empty()) return;
+    program.metadata["build.host_steps"] = summary;
+    result_.report.warnings.push_back("on the CPU run " + summary +
+                                      "; inspect --why names the values that are copied for them");
+    for (int32_t step : host_steps_.steps) {
+      if (!options_.log) break;
+      const Step& own = program.steps[static_cast<size_t>(step)];
+      options_.log(own.name + " " + own.op + ": runs on the CPU: " + host_steps_.reasons.at(step));
     }
-    finish_ledger(result_.file.program, probed, &result_.report.tuning);
   }
 
   void warn_about_guesses(const Probe& probed) {
@@ -257,6 +274,7 @@ class Build {
   std::shared_ptr<device::Device> gpu_;  // nullptr: none here, or nothing to measure on it
   std::string unseen_;                   // why nothing is measured on a GPU
   std::vector<int> architectures_;
+  HostSteps host_steps_;  // of a GPU
   int threads_ = 1;
   bool stopped_ = false;
   ImportedModel model_;

@@ -20,6 +20,7 @@ struct UserOp;
 
 struct BuildOptions {
   std::string device = "cpu";  // cpu, cuda, cuda:N
+  bool device_only = false;    // of a GPU: a step that would run on the CPU is an error
   std::string targets;         // GPUs to compile for, such as "sm_80,sm_90"; empty: the one that is here
   std::string precision = "fp32";
   std::vector<Sample> calib;                 // sample inputs: which values fit 16 bits

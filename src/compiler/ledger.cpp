@@ -12,8 +12,8 @@ namespace {
 
 class Finisher {
  public:
-  Finisher(Program& program, const Probe& probed, const TuneReport* report)
-      : program_(program), probed_(probed), report_(report) {
+  Finisher(Program& program, const Probe& probed, const TuneReport* report, const HostSteps& host)
+      : program_(program), probed_(probed), report_(report), host_(host) {
     for (size_t i = 0; i < probed.shapes.size(); ++i) {
       const Shape& shape = buffer(program.inputs[i].buffer).type.shape;
       for (int d = 0; shape.ranked() && d < shape.rank() && d < probed.shapes[i].dims.rank(); ++d) {
@@ -35,6 +35,7 @@ class Finisher {
       if (step.op == kRegionOp && !is_combo(program_, step)) add_region(static_cast<int32_t>(i));
     }
     note_combos();
+    note_host_steps();
     for (LedgerEntry& entry : program_.ledger) entry.bytes_at_opt = bytes_at_opt(entry);
     std::stable_sort(program_.ledger.begin(), program_.ledger.end(),
                      [](const LedgerEntry& a, const LedgerEntry& b) { return a.bytes_at_opt > b.bytes_at_opt; });
@@ -131,6 +132,20 @@ class Finisher {
     }
   }
 
+  // A value between a step on the device and one on the host is copied, whatever else keeps the two apart.
+  void note_host_steps() {
+    for (LedgerEntry& entry : program_.ledger) {
+      for (const auto& [here, there] : {std::pair(entry.producer, entry.consumer), {entry.consumer, entry.producer}}) {
+        const auto reason = host_.reasons.find(here);
+        if (reason == host_.reasons.end() || host_.on_device.count(there) == 0) continue;
+        const Step& step = program_.steps[static_cast<size_t>(here)];
+        entry.rule = Why::DEVICE_LIMIT;
+        entry.reason = "\"" + step.name + "\" (" + step.op + ") runs on the CPU: " + reason->second;
+        entry.fix = "write the operator with ones that have kernels on the device, see docs/gpu.md";
+      }
+    }
+  }
+
   std::vector<int32_t> inside(const Step& step) const {
     return step.op == kRegionOp ? program_.blocks[static_cast<size_t>(step.blocks[0])].steps : std::vector<int32_t>{};
   }
@@ -143,6 +158,7 @@ class Finisher {
   Program& program_;
   const Probe& probed_;
   const TuneReport* report_;
+  const HostSteps& host_;
   std::map<std::string, int64_t> symbols_;
   std::map<int32_t, int64_t> seen_;  // buffer -> bytes, where the tuned shapes tell them
   std::set<int32_t> tuned_;
@@ -150,8 +166,8 @@ class Finisher {
 
 }  // namespace
 
-void finish_ledger(Program& program, const Probe& probed, const TuneReport* report) {
-  Finisher(program, probed, report).run();
+void finish_ledger(Program& program, const Probe& probed, const TuneReport* report, const HostSteps& host) {
+  Finisher(program, probed, report, host).run();
 }
 
 }  // namespace deepjit

@@ -2,11 +2,11 @@
 // their bytes at the shapes that were tuned for. The largest come first.
 #pragma once
 
-#include "compiler/shapes.h"
+#include "compiler/device_steps.h"
 
 namespace deepjit {
 
-// `report`: nullptr when nothing was tuned.
-void finish_ledger(Program& program, const Probe& probed, const TuneReport* report);
+// `report`: nullptr when nothing was tuned. `host`: of a program for a device, its steps on the host.
+void finish_ledger(Program& program, const Probe& probed, const TuneReport* report, const HostSteps& host);
 
 }  // namespace deepjit

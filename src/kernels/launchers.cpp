@@ -1,5 +1,8 @@
 // The list of run-side providers.
+#include <algorithm>
+
 #include "kernels/kernel.h"
+#include "kernels/provider_side.h"
 
 namespace deepjit {
 
@@ -16,6 +19,12 @@ const Launcher* find_launcher(const std::string& name) {
     if (launcher->name() == name) return launcher;
   }
   return nullptr;
+}
+
+bool runs_on_cpu(const std::string& provider) {
+  const Launcher* const of_cpu[] = {&reference_launcher(), &onednn_launcher(), &llvm_launcher()};
+  return std::any_of(std::begin(of_cpu), std::end(of_cpu),
+                     [&](const Launcher* launcher) { return launcher->name() == provider; });
 }
 
 }  // namespace deepjit

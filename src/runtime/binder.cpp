@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "device/device.h"
+#include "kernels/provider_side.h"
 #include "ops/sequence/sequence.h"
 #include "runtime/control.h"
 
@@ -53,15 +54,19 @@ Binder::Binder(const ProgramInfo& info, const BindRequest& request)
   for (const auto& [buffer, value] : request.known) set_known(buffer, value);
 }
 
-Dim Binder::fresh_dim() { return Dim::symbol("?" + std::to_string(next_symbol_++)); }
+Dim Binder::fresh_dim() { return Dim::symbol(std::string("?").append(std::to_string(next_symbol_++))); }
 
 std::unique_ptr<Binding> Binder::run() {
   walk(request_.block);
+  make_kernels();
   settle_outputs();
+  share_with_host();
   note_uses();
   work_in_place();
   lay_out_arena();
-  make_kernels();
+  part_host();
+  size_up(*binding_);
+  if (binding_->host != nullptr) size_up(*binding_->host);
   return std::move(binding_);
 }
 
@@ -269,12 +274,6 @@ std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, co
   const Launcher* launcher = find_launcher(step.tactic.provider);
   if (launcher != nullptr && launcher != &reference_launcher()) {
     if (auto kernel = launcher->make(shape, step.tactic)) return kernel;
-    if (shape.device != nullptr) launcher = nullptr;
-  }
-  if (shape.device != nullptr) {
-    throw Error(Code::NO_DEVICE_KERNEL, shape.device->info().name + " has no kernel for it");
-  }
-  if (launcher != nullptr && launcher != &reference_launcher()) {
     for (const PackedOperand& packed : step.tactic.packed) {  // the reference wants plain constants
       if (packed.input < 0) continue;                         // code, not an operand
       const auto i = static_cast<size_t>(packed.input);
@@ -287,35 +286,64 @@ std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, co
   return reference_launcher().make(shape, Tactic{});
 }
 
-// On a device nothing is decided while running.
-void Binder::check_device_steps() const {
-  if (request_.device == nullptr) return;
-  for (const BoundStep& bound : binding_->steps) {
-    if (bound.kind == BoundStep::Kind::KERNEL || bound.kind == BoundStep::Kind::COPY) continue;
-    throw Error(Code::NO_DEVICE_KERNEL,
-                "node \"" + bound.step->name + "\" (" + bound.step->op + "): " +
-                    (bound.kind == BoundStep::Kind::CONTROL ? "control flow does not run on a device"
-                                                            : "shapes that depend on data do not run on a device"));
-  }
+// nullptr: the step's tactic is none of the device, or does not run at these shapes.
+std::unique_ptr<Kernel> Binder::make_device_kernel(const Step& step, const StepShape& shape) const {
+  const Launcher* launcher = find_launcher(step.tactic.provider);
+  if (launcher == nullptr || runs_on_cpu(launcher->name())) return nullptr;
+  return launcher->make(shape, step.tactic);
 }
 
+namespace {
+
+StepShape on_host(StepShape shape) {
+  shape.device = nullptr;
+  for (StepShape& inner : shape.body) inner = on_host(std::move(inner));
+  return shape;
+}
+
+}  // namespace
+
+// In an engine that was built to run on its device only.
+void Binder::refuse_host(const BoundStep& bound) const {
+  if (program_.metadata.count("build.device_only") == 0) return;
+  const std::string why = bound.kind == BoundStep::Kind::CONTROL   ? "control flow runs on the host"
+                          : bound.kind == BoundStep::Kind::DYNAMIC ? "what depends on data runs on the host"
+                                                                   : "it has no kernel for it at these shapes";
+  throw Error(Code::NO_DEVICE_KERNEL, request_.device->info().name + ": " + why, "build without --device-only");
+}
+
+// Decides too which steps run on the host, of a binding for a device.
 void Binder::make_kernels() {
-  check_device_steps();
-  size_t most_inputs = 0;
-  size_t most_outputs = 0;
   for (BoundStep& bound : binding_->steps) {
-    most_inputs = std::max(most_inputs, bound.inputs.size());
-    most_outputs = std::max(most_outputs, bound.outputs.size());
-    if (bound.kind != BoundStep::Kind::KERNEL || !request_.make_kernels) continue;
     try {
-      bound.kernel = make_kernel(program_, *binding_, step_shape(*bound.step));
+      bound.on_host = request_.device != nullptr && bound.kind != BoundStep::Kind::KERNEL;
+      if (bound.kind == BoundStep::Kind::KERNEL && request_.make_kernels) {
+        StepShape shape = step_shape(*bound.step);
+        if (request_.device != nullptr) {
+          bound.kernel = make_device_kernel(*bound.step, shape);
+          bound.on_host = bound.kernel == nullptr;
+          if (bound.on_host) shape = on_host(std::move(shape));
+        }
+        if (bound.kernel == nullptr) bound.kernel = make_kernel(program_, *binding_, shape);
+      }
+      if (bound.on_host) refuse_host(bound);
     } catch (const Error& e) {
       throw e.with_prefix("node \"" + bound.step->name + "\" (" + bound.step->op + "): ");
     }
-    binding_->scratch_bytes = std::max(binding_->scratch_bytes, bound.kernel->scratch_bytes());
   }
-  binding_->input_addresses.resize(most_inputs);
-  binding_->output_addresses.resize(most_outputs);
+}
+
+// Once all steps are there: room for what each of them needs.
+void Binder::size_up(Binding& binding) {
+  size_t most_inputs = 0;
+  size_t most_outputs = 0;
+  for (const BoundStep& bound : binding.steps) {
+    most_inputs = std::max(most_inputs, bound.inputs.size());
+    most_outputs = std::max(most_outputs, bound.outputs.size());
+    if (bound.kernel != nullptr) binding.scratch_bytes = std::max(binding.scratch_bytes, bound.kernel->scratch_bytes());
+  }
+  binding.input_addresses.resize(most_inputs);
+  binding.output_addresses.resize(most_outputs);
 }
 
 TensorDesc binding_key(const TensorView& view) {

@@ -48,6 +48,7 @@ void Binder::settle_outputs() {
       copy.kind = BoundStep::Kind::COPY;
       copy.inputs = {buffer};
       copy.outputs = {slot};
+      copy.on_host = objects && request_.device != nullptr;
       if (home != Home::NONE) binding_->steps.push_back(std::move(copy));
     }
   }
@@ -57,16 +58,18 @@ void Binder::settle_outputs() {
   }
 }
 
-void Binder::use(int32_t buffer, int moment) {
+void Binder::use(int32_t buffer, int moment, Side side) {
   if (buffer < 0) return;
   const auto r = static_cast<size_t>(root(buffer));
-  first_use_[r] = std::min(first_use_[r], moment);
-  last_use_[r] = std::max(last_use_[r], moment);
+  first_use_[side][r] = std::min(first_use_[side][r], moment);
+  last_use_[side][r] = std::max(last_use_[side][r], moment);
 }
 
 void Binder::note_uses() {
-  first_use_.assign(states_.size(), INT_MAX);
-  last_use_.assign(states_.size(), -1);
+  for (const Side side : {MAIN, HOST}) {
+    first_use_[side].assign(states_.size(), INT_MAX);
+    last_use_[side].assign(states_.size(), -1);
+  }
   moment_.clear();
   int moment = 0;
   for (const BoundStep& bound : binding_->steps) {
@@ -76,11 +79,13 @@ void Binder::note_uses() {
       moment = note_combo_uses(bound, moment);
       continue;
     }
-    for (int32_t buffer : bound.inputs) use(buffer, moment);
-    for (int32_t buffer : bound.outputs) use(buffer, moment);
+    const Side reads = bound.kind == BoundStep::Kind::UPLOAD ? HOST : side_of(bound);
+    const Side writes = bound.kind == BoundStep::Kind::DOWNLOAD ? HOST : side_of(bound);
+    for (int32_t buffer : bound.inputs) use(buffer, moment, reads);
+    for (int32_t buffer : bound.outputs) use(buffer, moment, writes);
     if (bound.kind == BoundStep::Kind::CONTROL) {
       for (int32_t block : bound.step->blocks) {
-        for (int32_t buffer : info_.imports[static_cast<size_t>(block)]) use(buffer, moment);
+        for (int32_t buffer : info_.imports[static_cast<size_t>(block)]) use(buffer, moment, reads);
       }
     }
     ++moment;
@@ -93,8 +98,8 @@ int Binder::note_combo_uses(const BoundStep& bound, int moment) {
   for (int32_t index : program_.blocks[static_cast<size_t>(bound.step->blocks[0])].steps) {
     const Step& inner = program_.steps[static_cast<size_t>(index)];
     if (inner.op != kRegionOp) continue;
-    for (int32_t buffer : inner.inputs) use(buffer, moment);
-    for (int32_t buffer : inner.outputs) use(buffer, moment);
+    for (int32_t buffer : inner.inputs) use(buffer, moment, side_of(bound));
+    for (int32_t buffer : inner.outputs) use(buffer, moment, side_of(bound));
     ++moment;
   }
   return moment;
@@ -115,40 +120,49 @@ void Binder::work_in_place() {
     };
     for (int32_t buffer : bound.inputs) {
       if (buffer < 0 || !fits(buffer)) continue;
-      const int32_t r = root(buffer);
-      if (home_[static_cast<size_t>(r)] != Home::ARENA || last_use_[static_cast<size_t>(r)] != moment_[i]) continue;
+      const auto r = static_cast<size_t>(root(buffer));
+      // Dead on both sides: the two values would share their memory on both.
+      if (home_[r] != Home::ARENA || std::max(last_use_[MAIN][r], last_use_[HOST][r]) != moment_[i]) continue;
       const bool only_same_shape = std::all_of(bound.inputs.begin(), bound.inputs.end(), [&](int32_t other) {
-        return other < 0 || root(other) != r || fits(other);
+        return other < 0 || root(other) != static_cast<int32_t>(r) || fits(other);
       });
       if (!only_same_shape) continue;
       alias_[out] = buffer;
       home_[out] = Home::NONE;
-      last_use_[static_cast<size_t>(r)] = std::max(last_use_[static_cast<size_t>(r)], last_use_[out]);
+      for (const Side side : {MAIN, HOST}) {
+        first_use_[side][r] = std::min(first_use_[side][r], first_use_[side][out]);
+        last_use_[side][r] = std::max(last_use_[side][r], last_use_[side][out]);
+      }
       break;
     }
   }
 }
 
-void Binder::lay_out_arena() {
+void Binder::lay_out(Side side, Binding& binding) const {
   std::vector<Lifetime> lifetimes;
   std::vector<int32_t> buffers;
   for (size_t i = 0; i < states_.size(); ++i) {
-    if (home_[i] != Home::ARENA || alias_[i] != static_cast<int32_t>(i) || last_use_[i] < 0) continue;
+    if (!lies_in_arena(i, side)) continue;
     buffers.push_back(static_cast<int32_t>(i));
-    lifetimes.push_back({static_cast<size_t>(binding_->slots[i].desc.bytes()), first_use_[i], last_use_[i]});
+    lifetimes.push_back(
+        {static_cast<size_t>(binding_->slots[i].desc.bytes()), first_use_[side][i], last_use_[side][i]});
   }
   const ArenaLayout layout = plan_arena(lifetimes);
-  for (size_t i = 0; i < buffers.size(); ++i) binding_->in_arena.emplace_back(buffers[i], layout.offsets[i]);
-  binding_->arena_bytes = layout.bytes;
-  binding_->arena_lower_bound = layout.lower_bound;
+  for (size_t i = 0; i < buffers.size(); ++i) binding.in_arena.emplace_back(buffers[i], layout.offsets[i]);
+  binding.arena_bytes = layout.bytes;
+  binding.arena_lower_bound = layout.lower_bound;
+}
+
+void Binder::lay_out_arena() {
+  lay_out(MAIN, *binding_);
   for (size_t i = 0; i < states_.size(); ++i) {
     const int32_t r = root(static_cast<int32_t>(i));
     if (r == static_cast<int32_t>(i)) continue;
-    if (home_[static_cast<size_t>(r)] != Home::OWNED) {
-      binding_->aliases.emplace_back(static_cast<int32_t>(i), r);
-      continue;
-    }
+    const bool owned = home_[static_cast<size_t>(r)] == Home::OWNED;
+    if (!owned || made_on_host_[static_cast<size_t>(r)]) binding_->aliases.emplace_back(static_cast<int32_t>(i), r);
+    if (!owned) continue;
     for (BoundStep& bound : binding_->steps) {
+      if (bound.kind == BoundStep::Kind::UPLOAD) continue;
       if (std::count(bound.outputs.begin(), bound.outputs.end(), r) == 0) continue;
       const bool fixed_shape = binding_->slots[i].desc.dtype != DType::UNDEFINED;
       bound.followers.push_back({static_cast<int32_t>(i), r, fixed_shape});

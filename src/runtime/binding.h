@@ -6,6 +6,10 @@
 // a step. Running a binding is then a plain loop. Only what depends on data stays dynamic: such a step gets
 // its shapes and memory when it runs.
 //
+// Of a binding for a device, steps that have no kernel there run on the host, and so does what is dynamic. Such steps
+// make up a binding of their own, Binding::host: the same buffers, at addresses of the host. Values that both sides
+// touch are copied between the two, once a value and direction.
+//
 // Values of objects (strings, sequences, optionals) never lie in the arena: a step that reads or makes one is
 // dynamic, and its result is owned. How many elements a sequence or optional has is data, so no binding depends on it.
 #pragma once
@@ -37,6 +41,8 @@ struct BoundStep {
     DYNAMIC,  // shapes depend on data: inferred and allocated at each run
     CONTROL,  // If, Loop, Scan
     COPY,     // inputs[0] to outputs[0]
+    UPLOAD,   // inputs[0] on the host to outputs[0] on the device
+    DOWNLOAD  // inputs[0] on the device to outputs[0] on the host
   };
   BoundStep();
   BoundStep(BoundStep&&) noexcept;
@@ -45,6 +51,7 @@ struct BoundStep {
 
   Kind kind = Kind::KERNEL;
   bool objects = false;  // DYNAMIC: an operand holds objects, so that only the reference runs it
+  bool on_host = false;  // of a binding for a device: it runs on the host all the same
   const Step* step = nullptr;
   std::vector<int32_t> inputs;  // buffer numbers, -1 for omitted
   std::vector<int32_t> outputs;
@@ -86,7 +93,8 @@ struct BindRequest {
   int threads = 1;
   StepVisitor visitor;       // when set, branches not taken are visited too
   bool make_kernels = true;  // false: shapes and memory only
-  // Where the steps run; nullptr: on the host. A device runs only steps with kernels of fixed shapes: NO_DEVICE_KERNEL.
+  // Where the steps run that have kernels there; nullptr: all on the host. An engine that was built to run on its
+  // device only gets NO_DEVICE_KERNEL for the others.
   device::Device* device = nullptr;
 };
 
@@ -96,6 +104,15 @@ struct BoundOutput {
   int32_t slot = -1;
   int32_t root = -1;
   bool dynamic = false;
+  bool on_host = false;  // of a binding for a device: its slots are those of Binding::host
+};
+
+// Of a binding for a device: steps of the device up to `device_end`, then steps of the host up to `host_end`, each from
+// where the segment before ended.
+struct Segment {
+  size_t device_end = 0;
+  size_t host_end = 0;
+  bool waits = false;  // the host's steps start when the device has come to an end
 };
 
 struct Binding {
@@ -119,11 +136,14 @@ struct Binding {
   // Of a binding whose steps run on a device: then slots hold addresses there.
   std::shared_ptr<DeviceBinding> on_device;
   const DeviceUse* device = nullptr;
+  std::unique_ptr<Binding> host;     // the steps that run on the host; nullptr: none
+  std::vector<Segment> segments;     // how the steps of both take turns, when there is a host
+  std::vector<int32_t> read_inputs;  // inputs of the block that the steps read, sorted
 };
 
 std::unique_ptr<Binding> bind(const ProgramInfo& info, const BindRequest& request);
 
-// A kernel for one step by its tactic, or by the reference where the tactic cannot run these shapes.
+// A kernel on the host for one step: by its tactic, or by the reference where the tactic cannot run these shapes there.
 std::unique_ptr<Kernel> make_kernel(const Program& program, Binding& binding, const StepShape& shape);
 
 // Points the arena's buffers into `arena` (arena_bytes + scratch_bytes bytes).
@@ -133,5 +153,11 @@ struct Observer;
 
 // Runs all steps. slots of inputs, imports and outputs must be set; dynamic outputs end up in `owned`.
 void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer* observer);
+
+// The parts of that, for a binding that a device and the host share: first aliases follow what they are aliases of,
+// then the steps in [first, end) run.
+void follow_aliases(Binding& binding);
+void execute_steps(const ProgramInfo& info, Binding& binding, size_t first, size_t end, void* scratch,
+                   Observer* observer);
 
 }  // namespace deepjit

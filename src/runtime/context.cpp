@@ -130,6 +130,7 @@ void Context::run(const RunRequest& request, std::vector<RunOutput>& outputs) {
   RunRequest own = request;
   own.inputs = fed_;
   own.memory = fed_sides_;
+  own.wait = request.wait || cached.binding->host != nullptr;
   device_->run(engine_->info(), *cached.binding, own, outputs, observer_);
 }
 
@@ -228,7 +229,10 @@ size_t Context::memory_bytes() const {
   if (device_ != nullptr) bytes += device_->device_bytes() + device_->host_bytes();
   for (const Memory& memory : output_memory_) bytes += memory.bytes();
   for (const Cached& cached : cache_) {
-    for (const auto& [buffer, memory] : cached.binding->owned) bytes += memory.bytes();
+    const Binding& binding = *cached.binding;
+    for (const auto& [buffer, memory] : (binding.host == nullptr ? binding : *binding.host).owned) {
+      bytes += memory.bytes();
+    }
   }
   return bytes;
 }

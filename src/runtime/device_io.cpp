@@ -13,11 +13,6 @@ namespace {
 constexpr size_t kWorthOwnCopy = 256 << 10;  // bytes; below, the host copies faster than one more call takes
 constexpr size_t kBlocksKept = 4;            // of one output
 
-std::string input_name(const ProgramInfo& info, size_t i) { return "input \"" + info.program->inputs[i].name + "\""; }
-std::string output_name(const ProgramInfo& info, size_t i) {
-  return "output \"" + info.program->outputs[i].name + "\"";
-}
-
 bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   const auto first = reinterpret_cast<uintptr_t>(a), second = reinterpret_cast<uintptr_t>(b);
   return first < second + b_bytes && second < first + a_bytes;
@@ -30,18 +25,24 @@ Error not_page_locked(const std::string& what) {
 
 }  // namespace
 
+std::string input_name(const ProgramInfo& info, size_t i) { return "input \"" + info.program->inputs[i].name + "\""; }
+std::string output_name(const ProgramInfo& info, size_t i) {
+  return "output \"" + info.program->outputs[i].name + "\"";
+}
+
 IoLayout io_layout(const ProgramInfo& info, const Binding& binding) {
   IoLayout layout;
   const std::vector<ProgramInput>& inputs = info.program->inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorDesc& desc = binding.slots[static_cast<size_t>(inputs[i].buffer)].desc;
     if (binding.known.count(inputs[i].buffer) != 0 || is_object(desc.dtype)) continue;
+    if (!std::binary_search(binding.read_inputs.begin(), binding.read_inputs.end(), inputs[i].buffer)) continue;
     layout.inputs.push_back({inputs[i].buffer, i, layout.input_bytes, bytes_of(desc)});
     layout.input_bytes += device_size(bytes_of(desc));
   }
   for (size_t i = 0; i < binding.outputs.size(); ++i) {
     const BoundOutput& output = binding.outputs[i];
-    if (output.dynamic) throw Error(Code::NO_DEVICE_KERNEL, "an output's shape depends on data", "use --device cpu");
+    if (output.on_host || output.dynamic) continue;
     const TensorDesc& desc = binding.slots[static_cast<size_t>(output.slot)].desc;
     layout.outputs.push_back({output.root, i, layout.output_bytes, bytes_of(desc)});
     layout.output_bytes += device_size(bytes_of(desc));
@@ -49,21 +50,21 @@ IoLayout io_layout(const ProgramInfo& info, const Binding& binding) {
   return layout;
 }
 
-DeviceIo::DeviceIo(std::shared_ptr<device::Device> device)
-    : device_(std::move(device)),
-      area_(*device_, device::Memory::Kind::DEVICE),
-      staging_(*device_, device::Memory::Kind::HOST) {}
-
-void DeviceIo::check_on_device(const void* data, const std::string& what) const {
-  const device::Where where = device_->locate(data);
+void check_on_device(const device::Device& device, const void* data, const std::string& what) {
+  const device::Where where = device.locate(data);
   if (where == device::Where::HERE) return;
-  const std::string& name = device_->info().name;
+  const std::string& name = device.info().name;
   throw Error(Code::ARGUMENT,
               what + ": its address is " +
                   (where == device::Where::ELSEWHERE ? "of another device than " + name : "not in memory of " + name),
               where == device::Where::ELSEWHERE ? "copy it there, or load the engine for its device"
                                                 : "give it as host memory, or copy it to the device");
 }
+
+DeviceIo::DeviceIo(std::shared_ptr<device::Device> device)
+    : device_(std::move(device)),
+      area_(*device_, device::Memory::Kind::DEVICE),
+      staging_(*device_, device::Memory::Kind::HOST) {}
 
 DeviceIo::Route DeviceIo::input_route(const ProgramInfo& info, const IoPlace& place, const RunRequest& request) const {
   Route route;
@@ -74,7 +75,7 @@ DeviceIo::Route DeviceIo::input_route(const ProgramInfo& info, const IoPlace& pl
   if (place.bytes == 0) return route;
   const std::string what = input_name(info, place.index);
   if (!request.memory.empty() && request.memory[place.index] == Side::DEVICE) {
-    check_on_device(view.data, what);
+    check_on_device(*device_, view.data, what);
     route.way = is_device_aligned(view.data) ? Way::IN_PLACE : Way::WITHIN;
     return route;
   }
@@ -112,7 +113,7 @@ DeviceIo::Route DeviceIo::output_route(const ProgramInfo& info, const IoPlace& p
     return route;
   }
   if (wanted.side == Side::DEVICE) {
-    check_on_device(wanted.data, what);
+    check_on_device(*device_, wanted.data, what);
     const auto over = [&](const Route& other) {
       return other.way == Way::IN_PLACE && overlap(other.theirs, other.bytes, wanted.data, place.bytes);
     };
@@ -215,7 +216,7 @@ void DeviceIo::copy_out(device::Stream& stream) {
 
 void DeviceIo::deliver(const Binding& binding, const IoLayout& layout, std::vector<RunOutput>& outputs,
                        const std::shared_ptr<device::Event>& ready, void* stream) {
-  outputs.resize(outputs_.size());
+  outputs.resize(binding.outputs.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Route& route = outputs_[i];
     const BoundOutput& bound = binding.outputs[layout.outputs[i].index];

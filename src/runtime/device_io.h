@@ -31,6 +31,11 @@ struct IoLayout {
 };
 IoLayout io_layout(const ProgramInfo& info, const Binding& binding);
 
+// Throws ARGUMENT, about `what`, when the address is not in this device's memory.
+void check_on_device(const device::Device& device, const void* data, const std::string& what);
+std::string input_name(const ProgramInfo& info, size_t i);
+std::string output_name(const ProgramInfo& info, size_t i);
+
 class DeviceIo {
  public:
   explicit DeviceIo(std::shared_ptr<device::Device> device);
@@ -47,6 +52,9 @@ class DeviceIo {
   // After the wait. Without one, the outputs that were kept are ready at `ready`, which `stream` comes to.
   void deliver(const Binding& binding, const IoLayout& layout, std::vector<RunOutput>& outputs,
                const std::shared_ptr<device::Event>& ready, void* stream);
+
+  // Memory for an output that stays on the device.
+  std::shared_ptr<DeviceBlock> block_for(size_t output, size_t bytes);
 
   size_t device_bytes() const;
   size_t host_bytes() const { return staging_.bytes(); }
@@ -65,8 +73,6 @@ class DeviceIo {
   Route output_route(const ProgramInfo& info, const IoPlace& place, const TensorDesc& desc, const RunRequest& request);
   template <typename Copy>
   static void for_stretches(const std::vector<Route>& routes, Copy&& copy);
-  void check_on_device(const void* data, const std::string& what) const;
-  std::shared_ptr<DeviceBlock> block_for(size_t output, size_t bytes);
 
   std::shared_ptr<device::Device> device_;
   device::Memory area_;     // inputs, then outputs, of those that do not lie elsewhere

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/provider_side.h"
 #include "ops/common.h"
 #include "runtime/device_layout.h"
 #include "runtime/observer.h"
@@ -13,11 +14,15 @@ namespace {
 
 size_t bytes_of(const TensorView& view) { return static_cast<size_t>(view.bytes()); }
 
-// Constants that a step reads, also in branches that a binding may take, or that are outputs themselves.
+bool on_device(const Step& step) { return !runs_on_cpu(step.tactic.provider); }
+
+// Constants that a step on the device reads, also in branches that a binding may take, or that are outputs themselves.
 std::vector<int32_t> constants_read(const Program& program) {
   std::vector<int32_t> read;
   for (const Block& block : program.blocks) read.insert(read.end(), block.outputs.begin(), block.outputs.end());
-  for (const Step& step : program.steps) read.insert(read.end(), step.inputs.begin(), step.inputs.end());
+  for (const Step& step : program.steps) {
+    if (on_device(step)) read.insert(read.end(), step.inputs.begin(), step.inputs.end());
+  }
   std::sort(read.begin(), read.end());
   read.erase(std::unique(read.begin(), read.end()), read.end());
   std::erase_if(read, [&](int32_t buffer) {
@@ -32,6 +37,7 @@ std::vector<int32_t> constants_read(const Program& program) {
 std::vector<const PackedOperand*> packed_operands(const Program& program) {
   std::vector<const PackedOperand*> packed;
   for (const Step& step : program.steps) {
+    if (!on_device(step)) continue;
     for (const PackedOperand& operand : step.tactic.packed) {
       if (operand.input >= 0) packed.push_back(&operand);
     }
@@ -119,6 +125,7 @@ DeviceRun::DeviceRun(std::shared_ptr<const DeviceSide> side)
       done_(device().make_event()),
       memory_(device(), device::Memory::Kind::DEVICE),
       io_(side_->shared_device()),
+      host_(side_->shared_device()),
       use_{&device(), stream_.get(), before_.get(), after_.get()} {}
 
 DeviceRun::~DeviceRun() {
@@ -154,6 +161,7 @@ void DeviceRun::upload_known(const Program& program, Binding& binding, DeviceBin
 void DeviceRun::prepare(const ProgramInfo& info, Binding& binding) {
   auto made = std::make_shared<DeviceBinding>();
   made->io = io_layout(info, binding);
+  made->graphs.resize(std::max<size_t>(1, binding.segments.size()));
   upload_known(*info.program, binding, *made);
   for (BoundStep& bound : binding.steps) {
     if (bound.kind == BoundStep::Kind::KERNEL) bound.packed = side_->packed(*bound.step);
@@ -161,15 +169,18 @@ void DeviceRun::prepare(const ProgramInfo& info, Binding& binding) {
   binding.on_device = std::move(made);
 }
 
-// Points every slot but inputs and outputs at device memory. A block that has moved makes graphs of before useless.
+// Points every slot but inputs and outputs at memory. A block that has moved makes graphs of before useless.
 void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBinding& own) {
   const size_t arena = arena_on_device(binding);
   if (arena > memory_.bytes()) finish();
   void* base = memory_.ensure(arena);
-  if (own.base == base) return;
+  void* host_base = binding.host == nullptr ? nullptr : host_.memory_for(*binding.host);
+  if (own.base == base && own.host_base == host_base) return;
   own.base = base;
-  own.graphs.clear();
+  own.host_base = host_base;
+  for (GraphCache& graphs : own.graphs) graphs.clear();
   place(binding, base);
+  if (binding.host != nullptr) place(*binding.host, host_base);
   const auto slot = [&](int32_t buffer) -> Slot& { return binding.slots[static_cast<size_t>(buffer)]; };
   for (size_t i = 0; i < info.program->buffers.size(); ++i) {
     if (!info.program->buffers[i].is_constant) continue;
@@ -178,30 +189,60 @@ void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBi
   for (const auto& [buffer, address] : own.known_places) slot(buffer).data = address;
 }
 
+void DeviceRun::enqueue(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch,
+                        device::Stream& stream, Observer* observer) {
+  const bool timed = measure_ && binding.host == nullptr;
+  use_.stream = &stream;
+  if (timed) stream.record(*start_);
+  void* scratch = at(own.base, device_size(binding.arena_bytes));
+  execute_steps(info, binding, stretch.first, stretch.end, scratch, observer);
+  if (timed) stream.record(*end_);
+}
+
 // Captured on the context's own stream: the caller's has work of its own.
-device::Graph& DeviceRun::graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own) {
-  if (device::Graph* graph = own.graphs.find(io_.addresses(), measure_)) return *graph;
-  use_.stream = stream_.get();
+device::Graph& DeviceRun::graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own,
+                                   const Stretch& stretch) {
+  GraphCache& graphs = own.graphs[stretch.turn];
+  const bool timed = measure_ && binding.host == nullptr;
+  if (device::Graph* graph = graphs.find(io_.addresses(), timed)) return *graph;
   stream_->begin_capture();
   try {
-    if (measure_) stream_->record(*start_);
-    execute(info, binding, at(own.base, device_size(binding.arena_bytes)), nullptr);
-    if (measure_) stream_->record(*end_);
+    enqueue(info, binding, own, stretch, *stream_, nullptr);
   } catch (...) {
     stream_->end_capture();
     throw;
   }
-  return *own.graphs.keep(io_.addresses(), measure_, stream_->end_capture(own.graphs.take_oldest()));
+  return *graphs.keep(io_.addresses(), timed, stream_->end_capture(graphs.take_oldest()));
+}
+
+void DeviceRun::launch(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch,
+                       device::Stream& stream, Observer* observer) {
+  if (observer == nullptr && own.runs > 0) return stream.launch(graph_of(info, binding, own, stretch));
+  enqueue(info, binding, own, stretch, stream, observer);
+}
+
+void DeviceRun::run_in_turns(const ProgramInfo& info, Binding& binding, DeviceBinding& own, device::Stream& stream,
+                             Observer* observer) {
+  Binding& host = *binding.host;
+  void* scratch = at(own.host_base, device_size(host.arena_bytes));
+  Segment before;
+  for (size_t i = 0; i < binding.segments.size(); ++i) {
+    const Segment& turn = binding.segments[i];
+    if (before.device_end < turn.device_end) {
+      launch(info, binding, own, {i, before.device_end, turn.device_end}, stream, observer);
+    }
+    if (turn.waits) stream.synchronize();
+    execute_steps(info, host, before.host_end, turn.host_end, scratch, observer);
+    before = turn;
+  }
 }
 
 void DeviceRun::launch_steps(const ProgramInfo& info, Binding& binding, DeviceBinding& own, device::Stream& stream,
                              Observer* observer) {
   binding.device = &use_;
-  if (observer == nullptr && own.runs > 0) return stream.launch(graph_of(info, binding, own));
-  use_.stream = &stream;
-  if (measure_) stream.record(*start_);
-  execute(info, binding, at(own.base, device_size(binding.arena_bytes)), observer);
-  if (measure_) stream.record(*end_);
+  follow_aliases(binding);
+  if (binding.host != nullptr) return run_in_turns(info, binding, own, stream, observer);
+  launch(info, binding, own, {0, 0, binding.steps.size()}, stream, observer);
 }
 
 device::Stream& DeviceRun::stream_for(const RunRequest& request) {
@@ -225,6 +266,7 @@ void DeviceRun::run_on(device::Stream& stream, const ProgramInfo& info, Binding&
   place_values(info, binding, own);
   io_.bind(info, binding, own.io, request, [&] { finish(); });
   come_after(stream, request.after);
+  if (binding.host != nullptr) host_.bind(info, *binding.host, binding.outputs, request, io_, stream);
   use_.stream = &stream;
   if (observer != nullptr) observer->begin_copy(Observer::Copy::IN, use_);
   io_.copy_in(stream);
@@ -251,6 +293,10 @@ void DeviceRun::run(const ProgramInfo& info, Binding& binding, const RunRequest&
   device::Stream& stream = stream_for(request);
   try {
     run_on(stream, info, binding, request, observer);
+    outputs.resize(binding.outputs.size());
+    if (binding.host != nullptr) {
+      host_.deliver(info, *binding.host, binding.outputs, request, io_, stream, outputs);
+    }
   } catch (...) {
     try {
       stream.synchronize();   // the memory must be at rest before it is used again
@@ -258,7 +304,9 @@ void DeviceRun::run(const ProgramInfo& info, Binding& binding, const RunRequest&
     }
     throw;
   }
-  if (measure_ && request.wait) device_us_ = device().elapsed_us(*start_, *end_);
+  if (measure_ && request.wait) {
+    device_us_ = binding.host != nullptr ? 0 : device().elapsed_us(*start_, *end_);
+  }
   io_.deliver(binding, binding.on_device->io, outputs, request.wait ? nullptr : done_, stream.handle());
 }
 
@@ -276,7 +324,7 @@ Tensor DeviceRun::download(const TensorView& view, std::span<void* const> after)
 double DeviceRun::replay_us(const Binding& binding) {
   constexpr int kReplays = 4;  // the last one is timed
   const DeviceBinding* own = binding.on_device.get();
-  const device::Graph* graph = own == nullptr ? nullptr : own->graphs.latest_that_tells_time();
+  const device::Graph* graph = own == nullptr ? nullptr : own->graphs[0].latest_that_tells_time();
   if (graph == nullptr) {
     throw Error(Code::STATE, "there is no run to replay", "run twice with its time measured");
   }

@@ -9,6 +9,9 @@
 //
 // A run that is not waited for is on a stream of the caller. What comes next in the context waits for it on the device,
 // whatever stream it is on; memory is given up only when it has ended.
+//
+// A binding with steps on the host runs in turns: a graph of launches and copies, a wait, steps on the host, and so on.
+// Its runs come back when the last step on the host is done and the device at rest.
 #pragma once
 
 #include <memory>
@@ -20,6 +23,7 @@
 #include "runtime/binding.h"
 #include "runtime/device_io.h"
 #include "runtime/graph_cache.h"
+#include "runtime/host_run.h"
 #include "runtime/run_request.h"
 
 namespace deepjit {
@@ -58,8 +62,9 @@ struct DeviceBinding {
   std::unique_ptr<device::Memory> known;  // values fixed by the binding that steps read
   std::vector<std::pair<int32_t, void*>> known_places;
   void* base = nullptr;  // of the context's block when slots were set and graphs were captured
+  void* host_base = nullptr;
   size_t runs = 0;
-  GraphCache graphs;
+  std::vector<GraphCache> graphs;  // of all steps, or of the device's in each turn
 };
 
 // Bytes on the device that a binding needs beside constants: for values and scratch, values that it fixes.
@@ -82,14 +87,14 @@ class DeviceRun {
 
   device::Device& device() const { return side_->device(); }
   // Of the last run: from its first launch to the end of its last one, on the device, without copies and without
-  // waiting for the host. Measured when asked for.
+  // waiting for the host. Measured when asked for; 0 of a run with steps on the host, which has no such time.
   double device_us() const { return device_us_; }
   void measure_device_time(bool on) { measure_ = on; }
   // The launches of the binding's last run again, data in place and the device busy before them, as in a service that
   // has the next request at hand. That run must have replayed a graph that tells time: Error(STATE).
   double replay_us(const Binding& binding);
   size_t device_bytes() const { return memory_.bytes() + io_.device_bytes(); }
-  size_t host_bytes() const { return io_.host_bytes(); }
+  size_t host_bytes() const { return io_.host_bytes() + host_.host_bytes(); }
   // Of the context's own stream, as the device's library knows it.
   void* stream_handle() const { return stream_->handle(); }
 
@@ -97,9 +102,19 @@ class DeviceRun {
   void prepare(const ProgramInfo& info, Binding& binding);
   void upload_known(const Program& program, Binding& binding, DeviceBinding& own);
   void place_values(const ProgramInfo& info, Binding& binding, DeviceBinding& own);
+  // Steps of the device from `first` to `end`, all of them or those of a turn.
+  struct Stretch {
+    size_t turn = 0, first = 0, end = 0;
+  };
   void launch_steps(const ProgramInfo& info, Binding& binding, DeviceBinding& own, device::Stream& stream,
                     Observer* observer);
-  device::Graph& graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own);
+  void run_in_turns(const ProgramInfo& info, Binding& binding, DeviceBinding& own, device::Stream& stream,
+                    Observer* observer);
+  void launch(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch,
+              device::Stream& stream, Observer* observer);
+  void enqueue(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch,
+               device::Stream& stream, Observer* observer);
+  device::Graph& graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch);
   device::Stream& stream_for(const RunRequest& request);
   void come_after(device::Stream& stream, std::span<void* const> others);
   void run_on(device::Stream& stream, const ProgramInfo& info, Binding& binding, const RunRequest& request,
@@ -113,6 +128,7 @@ class DeviceRun {
   bool pending_ = false;                 // it may still run
   device::Memory memory_;                // the arena
   DeviceIo io_;
+  HostRun host_;
   DeviceUse use_;
   double device_us_ = 0;
   bool measure_ = false;

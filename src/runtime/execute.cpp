@@ -120,6 +120,16 @@ void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, v
     case BoundStep::Kind::CONTROL:
       execute_control(info, binding, bound, observer);
       return update_followers(binding, bound);
+    case BoundStep::Kind::UPLOAD: {
+      const Slot& to = slot_of(binding, bound.outputs[0]);
+      const Slot& from = slot_of(*binding.host, bound.inputs[0]);
+      return binding.device->stream->copy_in(to.data, from.data, static_cast<size_t>(to.desc.bytes()));
+    }
+    case BoundStep::Kind::DOWNLOAD: {
+      const Slot& to = slot_of(*binding.host, bound.outputs[0]);
+      const Slot& from = slot_of(binding, bound.inputs[0]);
+      return binding.device->stream->copy_out(to.data, from.data, static_cast<size_t>(to.desc.bytes()));
+    }
     case BoundStep::Kind::COPY: {
       const Slot& from = slot_of(binding, bound.inputs[0]);
       const Slot& to = slot_of(binding, bound.outputs[0]);
@@ -134,14 +144,19 @@ void execute_step(const ProgramInfo& info, Binding& binding, BoundStep& bound, v
 
 }  // namespace
 
-void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer* observer) {
+void follow_aliases(Binding& binding) {
   for (const auto& [buffer, root] : binding.aliases) {
     const Slot& from = slot_of(binding, root);
     Slot& to = slot_of(binding, buffer);
     to.data = from.data;
     if (is_object(from.desc.dtype)) to.desc = from.desc;  // a collection's length is known only now
   }
-  for (BoundStep& bound : binding.steps) {
+}
+
+void execute_steps(const ProgramInfo& info, Binding& binding, size_t first, size_t end, void* scratch,
+                   Observer* observer) {
+  for (size_t i = first; i < end; ++i) {
+    BoundStep& bound = binding.steps[i];
     try {
       if (observer != nullptr) observer->begin_step(binding, bound);
       execute_step(info, binding, bound, scratch, observer);
@@ -151,6 +166,11 @@ void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer*
       throw e.with_prefix("node \"" + bound.step->name + "\" (" + bound.step->op + "): ");
     }
   }
+}
+
+void execute(const ProgramInfo& info, Binding& binding, void* scratch, Observer* observer) {
+  follow_aliases(binding);
+  execute_steps(info, binding, 0, binding.steps.size(), scratch, observer);
 }
 
 }  // namespace deepjit

@@ -61,9 +61,10 @@ struct RunRequest {
   std::span<const Side> memory;        // where each lies; empty: all in host memory
   // Called for each output that holds no objects, once its shape is known; may be empty.
   std::function<OutputPlace(size_t, const TensorDesc&)> place;
-  bool keep_on_device = false;        // outputs that nobody places stay there, each in a DeviceBlock
-  std::optional<void*> stream = {};   // of the caller, as the device's library knows it; none: the context's
-  bool wait = true;                   // false: everything is enqueued, nothing waited for; needs a device
+  bool keep_on_device = false;       // outputs that nobody places stay there, each in a DeviceBlock
+  std::optional<void*> stream = {};  // of the caller, as the device's library knows it; none: the context's
+  // false: everything is enqueued, nothing waited for; needs a device. Steps on the host are waited for all the same.
+  bool wait = true;
   std::span<void* const> after = {};  // streams whose work so far comes before this run
 };
 

@@ -1,14 +1,27 @@
 """Engines on the stand-in GPU, numbers included; run by test_stand_in_gpu.py."""
 
 import deepjit
+import model_feeds
+import models
 import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
-CONSTANTS = {"last": np.array([-1]), "w": np.linspace(-1, 1, 64, dtype=np.float32)}
+CONSTANTS = {
+    "last": np.array([-1]),
+    "one": np.array(1),
+    "three": np.array([3]),
+    "trips": np.array(3),
+    "yes": np.array(True),
+    "w": np.linspace(-1, 1, 64, dtype=np.float32),
+    "row": np.ones((1, 64), np.float32),
+    "lw": np.random.default_rng(1).standard_normal((1, 32, 64), np.float32) / 8,
+    "lr": np.random.default_rng(2).standard_normal((1, 32, 8), np.float32) / 8,
+}
 
 CASES = {
     "pointwise": "g (float[N,64] x) => (float[N,64] y) { a = Mul (x, w) b = Tanh (a) y = Add (b, x) }",
+    "lone step": "g (float[N,64] x) => (float[N,64] y) { y = Softmax (x) }",
     "softmax": "g (float[N,64] x) => (float[N,64] y) { a = Mul (x, w) y = Softmax (a) }",
     "two outputs": "g (float[N,64] x) => (float[N,64] y, float[N,1] m)"
     "{ c = Tanh (x) m = ReduceMean (c, last) y = Sub (c, m) }",
@@ -37,3 +50,116 @@ def test_agrees_with_the_cpu(name, tune):
         want, got = on_cpu.run({"x": x}), context.run({"x": x})
         for output in want:
             np.testing.assert_allclose(got[output], want[output], rtol=1e-5, atol=1e-5)
+
+
+# Steps on the GPU and on the CPU in one model: its inputs and outputs, its nodes, and what runs on the CPU.
+ONE = "(float[N,64] x) => (float[N,64] y)"
+MIXED = {
+    "sums between kernels": (
+        ONE,
+        "a = Mul (x, w) b = Tanh (a) c = CumSum (b, one) d = Sub (c, x) y = Exp (d)",
+        "CumSum (1)",
+    ),
+    "many readers": (
+        "(float[N,64] x) => (float[N,64] y, float[N,64] z, float[N,64] t)",
+        "a = Mul (x, w) b = Tanh (a) y = CumSum (b, one) z = CumSum <reverse = 1> (b, one)"
+        " s = Add (y, z) t = Mul (s, b)",
+        "CumSum (2)",
+    ),
+    "the host only": (ONE, "y = CumSum (x, one)", "CumSum (1)"),
+    "the largest": (
+        "(float[N,64] x) => (float[N,3] v, int64[N,3] i)",
+        "a = Mul (x, w) b = Tanh (a) v, i = TopK (b, three)",
+        "TopK (1)",
+    ),
+    "what is not zero": (
+        "(float[N,64] x) => (int64[2,K] z, float[N,64] y, int64[K,2] t)",
+        "a = Mul (x, w) b = Relu (a) z = NonZero (b) t = Transpose <perm = [1, 0]> (z) y = Exp (b)",
+        "NonZero (1)",
+    ),
+    "a dynamic value comes back": (
+        ONE,
+        "a = Mul (x, w) z = NonZero (a) f = Cast <to = 1> (z) s = ReduceSum <keepdims = 0> (f) t = Tanh (s)"
+        " u = Add (a, t) y = Exp (u)",
+        "NonZero (1)",
+    ),
+    "a loop": (
+        ONE,
+        "a = Mul (x, w) b = Tanh (a) c = Loop (trips, yes, b) <body = step (int64 i, bool go, float[N,64] v)"
+        " => (bool more, float[N,64] u) { more = Identity (go) s = Add (v, b) u = Tanh (s) }> y = Exp (c)",
+        "Loop (1)",
+    ),
+    "a branch of data": (
+        ONE,
+        "a = Mul (x, w) s = ReduceSum <keepdims = 0> (a) z = Sub (s, s) c = Greater (s, z)"
+        " b = If (c) <then_branch = p () => (float[N,64] t) { t = Exp (a) },"
+        " else_branch = n () => (float[N,64] e) { e = Neg (a) }> y = Tanh (b)",
+        "If (1)",
+    ),
+    "a recurrent layer": (
+        "(float[N,1,64] x) => (float[N,1,1,8] y)",
+        "a = Tanh (x) b = Exp (a) l = LSTM <hidden_size = 8> (b, lw, lr) y = Neg (l)",
+        "LSTM (1)",
+    ),
+}
+
+
+def mixed(name: str):
+    values, nodes, _ = MIXED[name]
+    return model(f"g {values} {{ {nodes} }}")
+
+
+@pytest.mark.parametrize("tune", [False, True])
+@pytest.mark.parametrize("name", MIXED)
+def test_steps_without_a_kernel_run_on_the_cpu(name, tune):
+    on_host = MIXED[name][2]
+    built = mixed(name)
+    on_cpu = deepjit.build(built, tune=False)
+    on_gpu = deepjit.build(built, device="cuda", targets="sm_90", tune=tune)
+    told = [warning for warning in on_gpu.report["warnings"] if warning.startswith("on the CPU run ")]
+    assert len(told) == 1 and on_host in told[0], on_gpu.report["warnings"]
+    assert on_host in on_gpu.metadata["build.host_steps"]
+    context = on_gpu.create_context()
+    for n in (2, 7, 7, 7, 40, 2):
+        x = np.random.default_rng(n).standard_normal((n, 1, 64) if "LSTM" in on_host else (n, 64), np.float32)
+        for sign in (1, -1):
+            want, got = on_cpu.run({"x": sign * x}), context.run({"x": sign * x})
+            for output in want:
+                np.testing.assert_allclose(got[output], want[output], rtol=1e-5, atol=1e-5, err_msg=output)
+
+
+@pytest.mark.parametrize("tactic", ["reference", "llvm"])
+def test_a_tactic_of_the_cpu_moves_steps_there(tactic):
+    built = model(CASES["softmax"])
+    engine = deepjit.build(built, device="cuda", targets="sm_90", force_tactic=tactic)
+    assert any(step["tactic"].startswith(tactic) for step in engine.steps)
+    assert "build.host_steps" in engine.metadata
+    x = np.random.default_rng(1).standard_normal((5, 64), np.float32)
+    want = deepjit.build(built, tune=False).run({"x": x})["y"]
+    np.testing.assert_allclose(engine.run({"x": x})["y"], want, rtol=1e-5, atol=1e-6)
+
+
+def test_the_ledger_tells_where_values_cross():
+    engine = deepjit.build(mixed("sums between kernels"), device="cuda", targets="sm_90", tune=False)
+    crossing = [entry for entry in engine.why() if entry["rule"] == "device-limit"]
+    assert {entry["value"] for entry in crossing} == {"b", "c"}
+    assert all("CumSum" in entry["reason"] and "on the CPU" in entry["reason"] for entry in crossing)
+
+
+LARGE = [pytest.param(name, marks=pytest.mark.large) for name in ("magika", "ppocr_cls", "basic_pitch")]
+
+
+@pytest.mark.parametrize("name", ["silero_vad_16k", *LARGE])
+def test_real_models(name):
+    case = model_feeds.case(name)
+    options = {"ranges": case.ranges, "tune": False}
+    on_cpu = deepjit.build(str(models.path(case.model)), **options)
+    on_gpu = deepjit.build(str(models.path(case.model)), device="cuda", targets="sm_90", **options)
+    context = on_gpu.create_context()
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        feeds = case.make(rng)
+        want, got = on_cpu.run(feeds), context.run(feeds)
+        for output in want:
+            scale = np.abs(want[output]).max()
+            np.testing.assert_allclose(got[output], want[output], rtol=0, atol=1e-4 * scale + 1e-6, err_msg=output)

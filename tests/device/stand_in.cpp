@@ -34,15 +34,10 @@ const StandIn* stand_in() {
   return found;
 }
 
-std::vector<uint8_t> twice_engine(bool chooses) {
-  const char* always = R"(graph @main(%x: int64[1,N]) -> (%y, %x) {
-    %a = Add(%x, %x)
-    %y = Neg(%a)
-  })";
-  const char* sometimes = R"(graph @main(%x: int64[1,N], %c: bool[]) -> (%y, %x) {
-    %y = If(%c) then { %a = Add(%x, %x) %t = Neg(%a) -> (%t) } else { -> (%x) }
-  })";
-  Program program = lower(*parse_graph(chooses ? sometimes : always));
+namespace {
+
+// The region of x becomes twice_plus.
+std::vector<uint8_t> engine_of(Program program) {
   program.metadata["build.device"] = "cuda";
   program.outputs[1].name = "z";
   const auto dim = [](int axis) { return Quantity{1, {{0, static_cast<int16_t>(axis)}}}; };
@@ -62,6 +57,29 @@ std::vector<uint8_t> twice_engine(bool chooses) {
     if (step.op == kRegionOp) step.tactic = tactic;
   }
   return write_engine({std::move(program), "", ""});
+}
+
+}  // namespace
+
+std::vector<uint8_t> twice_engine(bool chooses) {
+  const char* always = R"(graph @main(%x: int64[1,N]) -> (%y, %x) {
+    %a = Add(%x, %x)
+    %y = Neg(%a)
+  })";
+  const char* sometimes = R"(graph @main(%x: int64[1,N], %c: bool[]) -> (%y, %x) {
+    %y = If(%c) then { %a = Add(%x, %x) %t = Neg(%a) -> (%t) } else { -> (%x) }
+  })";
+  return engine_of(lower(*parse_graph(chooses ? sometimes : always)));
+}
+
+std::vector<uint8_t> twice_and_sums_engine() {
+  return engine_of(lower(*parse_graph(R"(graph @main(%x: int64[1,N]) -> (%s, %x, %t) {
+    %i = constant int64[] [1]
+    %a = Add(%x, %x)
+    %y = Neg(%a)
+    %s = CumSum(%y, %i)
+    %t = CumSum(%x, %i)
+  })")));
 }
 
 StandInWords::StandInWords(size_t count, int kind, int64_t first)

@@ -24,6 +24,8 @@ const StandIn* stand_in();
 
 // The engine as the bytes of its file. With `chooses` there is an input c: bool[], and y is x where it is false.
 std::vector<uint8_t> twice_engine(bool chooses = false);
+// The same with more outputs, which the host makes: s, the running sum of y, and t, that of x; y is no output.
+std::vector<uint8_t> twice_and_sums_engine();
 
 // Memory of the stand-in's with these words in it, freed at the end.
 class StandInWords {

@@ -68,12 +68,35 @@ def test_equal_builds_give_equal_bytes(nvrtc):
 
 def test_every_step_without_a_kernel_is_named_with_the_reason(nvrtc):
     with pytest.raises(deepjit.Error) as caught:
-        deepjit.build(model(MIXED, "w", "one"), device="null")
+        deepjit.build(model(MIXED, "w", "one"), device="null", device_only=True)
     assert caught.value.name == "NO_DEVICE_KERNEL" and caught.value.code == 705
     message = str(caught.value)
-    for word in ("MatMul", "CumSum", "NonZero", "known only while running"):
+    for word in ("CumSum", "NonZero", "known only while running", "--device-only"):
         assert word in message, message
     assert "Tanh:" not in message and "Softmax:" not in message
+
+
+def test_steps_without_a_kernel_run_on_the_cpu_and_are_named(nvrtc, tmp_path):
+    lines = []
+    engine = deepjit.build(model(MIXED, "w", "one"), device="null", log=lines.append)
+    told = [warning for warning in engine.report["warnings"] if warning.startswith("on the CPU run ")]
+    assert len(told) == 1 and "CumSum (1)" in told[0] and "NonZero (1)" in told[0]
+    assert engine.metadata["build.host_steps"] in told[0]
+    assert any("NonZero: runs on the CPU: its shapes" in line for line in lines)
+    x = feeds(3)["x"]
+    x[1] = 0
+    for _ in range(3):
+        got = engine.run({"x": x})
+        assert got["y"].shape == (3, 16) and (got["z"] == np.array(np.nonzero(x))).all()
+    (tmp_path / "m.onnx").write_bytes(model(MIXED, "w", "one").SerializeToString())
+    done = run_program(tmp_path, "build", "m.onnx", "-o", "m.dje", "--device", "null")
+    assert done.code == 0 and "on the CPU run" in done.err
+    assert "build.host_steps" in run_program(tmp_path, "inspect", "m.dje").out
+    assert "device-limit" in run_program(tmp_path, "inspect", "m.dje", "--why").out
+    bench = run_program(tmp_path, "bench", "m.dje", "--iterations", "5")
+    assert bench.code == 0 and "on the CPU  " in bench.out and "the launches alone" not in bench.out
+    refused = run_program(tmp_path, "build", "m.onnx", "-o", "m.dje", "--device", "null", "--device-only")
+    assert refused.code == 2 and "E705 NO_DEVICE_KERNEL" in refused.err
 
 
 @pytest.mark.parametrize("op", ["Relu", "Softmax", "Cast <to = 1>"])
@@ -104,6 +127,7 @@ def test_level_0_has_kernels_too(nvrtc):
         ({"device": "cuda", "targets": "sm_9"}, "ARGUMENT"),
         ({"device": "cuda", "targets": "hopper"}, "ARGUMENT"),
         ({"device": "cpu", "targets": "sm_90"}, "ARGUMENT"),
+        ({"device": "cpu", "device_only": True}, "ARGUMENT"),
     ],
 )
 def test_bad_options(options, name):

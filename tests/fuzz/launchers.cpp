@@ -1,5 +1,6 @@
 // The run-side providers of the fuzzers: the reference alone, since the harness runs no library kernel.
 #include "kernels/kernel.h"
+#include "kernels/provider_side.h"
 
 namespace deepjit {
 
@@ -11,5 +12,7 @@ const std::vector<const Launcher*>& launchers() {
 const Launcher* find_launcher(const std::string& name) {
   return name == reference_launcher().name() ? &reference_launcher() : nullptr;
 }
+
+bool runs_on_cpu(const std::string&) { return true; }
 
 }  // namespace deepjit

@@ -133,6 +133,7 @@ class GeneratedTest : public testing::Test {
   std::shared_ptr<const Engine> build_for(const std::string& device, std::vector<std::string>& dropped) const {
     BuildOptions options;
     options.device = device;
+    options.device_only = device != "cpu";
     options.threads = 1;
     options.level = device == "cpu" ? 0 : case_.at("level").get<int>();
     options.tune = device != "cpu";
