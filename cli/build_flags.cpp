@@ -17,7 +17,7 @@ namespace deepjit::cli {
 const std::vector<OptionRow>& option_table() {
   static const std::vector<OptionRow> table = {
       {"--device", "DEVICE", "cpu", "where the engine runs: cpu, cuda, or cuda:N for one of several", true},
-      {"--target", "LIST", "the GPU that is here, else sm_75 to sm_120", "GPUs to compile for, such as sm_80,sm_90",
+      {"--target", "LIST", "the GPU that is here, else sm_80 to sm_120", "GPUs to compile for, such as sm_80,sm_90",
        true},
       {"--device-only", "", "off", "of a GPU: a step that would run on the CPU is an error", true},
       {"--precision", "TYPE", "fp32",

@@ -74,7 +74,7 @@ class Build {
       unseen_ = e.message();
     }
     if (gpu_ != nullptr && architectures_.empty()) architectures_ = {gpu_->info().architecture};
-    if (architectures_.empty()) architectures_ = {75, 80, 86, 89, 90, 100, 120};
+    if (architectures_.empty()) architectures_ = {80, 86, 89, 90, 100, 120};
   }
 
   BuildResult run(std::span<const uint8_t> model) {

@@ -38,7 +38,7 @@ JoinRules rules_of_gpu() {
   JoinRules rules{nvrtc_launcher().name(), 2 << 20, 16, false, nullptr};
   rules.fit = [](const Step& a, const Step& b) {
     const auto x = gpu_launch_of(a), y = gpu_launch_of(b);
-    return x.threads == y.threads && x.row_buffers == 0 && y.row_buffers == 0;
+    return x.threads == y.threads && x.row_buffers == 0 && y.row_buffers == 0 && !x.checks && !y.checks;
   };
   return rules;
 }

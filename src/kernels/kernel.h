@@ -45,6 +45,8 @@ struct KernelArgs {
   void* const* outputs = nullptr;
   void* scratch = nullptr;           // scratch_bytes() bytes, 64-byte aligned (256 on a device)
   device::Stream* stream = nullptr;  // of a GPU: all addresses are the device's, and run() only launches
+  // Of a GPU: pinned memory where a kernel that meets an index outside leaves 1 + the number of its step.
+  int* fault = nullptr;
 };
 
 class Kernel {

@@ -12,6 +12,7 @@
 #include "passes/cleanup/shape_subgraphs.h"
 #include "passes/fusion/fold_batchnorm.h"
 #include "passes/fusion/fold_pads.h"
+#include "passes/fusion/fuse_attention.h"
 #include "passes/fusion/fuse_epilogue.h"
 #include "passes/fusion/fuse_patterns.h"
 #include "passes/fusion/one_hot_to_gather.h"
@@ -78,6 +79,10 @@ std::vector<Pass> default_pipeline(int level, double fold_work, const std::vecto
     list.push_back({"fold_pads", "again, for Pads that a Transpose kept from their convolution", fold_pads, 3});
     add_cleanup(list, 3, budget);
   }
+  list.push_back({"fuse_attention", "names attention that is written out; once types and layouts are final",
+                  fuse_attention, 4});
+  list.push_back({"transposes", "cancels the Transposes that attention brought; before epilogues hide products",
+                  reduce_transposes, 4});
   list.push_back({"fuse_epilogue",
                   "moves pointwise ops into convolutions and products; last, it hides them from others", fuse_epilogue,
                   4});

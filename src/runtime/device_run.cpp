@@ -124,9 +124,25 @@ DeviceRun::DeviceRun(std::shared_ptr<const DeviceSide> side)
       order_(device().make_event()),
       done_(device().make_event()),
       memory_(device(), device::Memory::Kind::DEVICE),
+      fault_(device(), device::Memory::Kind::HOST),
       io_(side_->shared_device()),
       host_(side_->shared_device()),
-      use_{&device(), stream_.get(), before_.get(), after_.get()} {}
+      use_{&device(), stream_.get(), before_.get(), after_.get()} {
+  use_.fault = static_cast<int*>(fault_.ensure(sizeof(int)));
+  *use_.fault = 0;
+}
+
+// A run that nobody has waited for tells of its indices when the next one is waited for.
+void DeviceRun::check_indices(const Program& program) {
+  const int fault = *use_.fault;
+  if (fault == 0) return;
+  *use_.fault = 0;
+  const auto step = static_cast<size_t>(fault) - 1;
+  const std::string name =
+      step < program.steps.size() ? "node \"" + program.steps[step].name + "\" (" + program.steps[step].op + "): " : "";
+  throw Error(Code::INDEX_RANGE, name + "an index lies outside of what it indexes",
+              "run with --device cpu to see which");
+}
 
 DeviceRun::~DeviceRun() {
   try {
@@ -279,11 +295,14 @@ void DeviceRun::run_on(device::Stream& stream, const ProgramInfo& info, Binding&
   if (request.wait && !request.stream) {
     stream.synchronize();
     pending_ = false;  // this run came after it
+    check_indices(*info.program);
     return;
   }
   stream.record(*done_);
   pending_ = true;
-  if (request.wait) finish();  // for no more than this run
+  if (!request.wait) return;
+  finish();  // for no more than this run
+  check_indices(*info.program);
 }
 
 void DeviceRun::run(const ProgramInfo& info, Binding& binding, const RunRequest& request,

@@ -54,6 +54,7 @@ struct DeviceUse {
   device::Stream* stream = nullptr;
   device::Event* before = nullptr;
   device::Event* after = nullptr;
+  int* fault = nullptr;  // see KernelArgs
 };
 
 // What DeviceRun keeps for one binding.
@@ -116,6 +117,7 @@ class DeviceRun {
                device::Stream& stream, Observer* observer);
   device::Graph& graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch);
   device::Stream& stream_for(const RunRequest& request);
+  void check_indices(const Program& program);
   void come_after(device::Stream& stream, std::span<void* const> others);
   void run_on(device::Stream& stream, const ProgramInfo& info, Binding& binding, const RunRequest& request,
               Observer* observer);
@@ -127,6 +129,7 @@ class DeviceRun {
   std::shared_ptr<device::Event> done_;  // behind the last run that was not waited for
   bool pending_ = false;                 // it may still run
   device::Memory memory_;                // the arena
+  device::Memory fault_;                 // what kernels say of indices: one number, read once they have run
   DeviceIo io_;
   HostRun host_;
   DeviceUse use_;

@@ -31,7 +31,8 @@ void launch(Binding& binding, BoundStep& bound, void* scratch) {
     binding.output_addresses[i] = bound.outputs[i] < 0 ? nullptr : slot_of(binding, bound.outputs[i]).data;
   }
   device::Stream* stream = binding.device == nullptr ? nullptr : binding.device->stream;
-  bound.kernel->run({binding.input_addresses.data(), binding.output_addresses.data(), scratch, stream});
+  int* fault = binding.device == nullptr ? nullptr : binding.device->fault;
+  bound.kernel->run({binding.input_addresses.data(), binding.output_addresses.data(), scratch, stream, fault});
 }
 
 // Makes a kernel for the shapes at hand when the shape rule can tell all output shapes without reading data

@@ -19,8 +19,9 @@ class DeviceBench {
 
   // What the tactic of this kernel packed stands in place of those inputs from now on.
   void bring(const Kernel& kernel, const Tactic& tactic);
-  // Runs once over these operands; the outputs come back to where they are on the host.
-  void run(Kernel& kernel, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+  // Runs once over these operands; the outputs come back to where they are on the host. With `last`, only so many of
+  // the last places along their first dim.
+  void run(Kernel& kernel, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs, int64_t last = 0);
   // Microseconds of one of `repeats` launches in a row, over the operands of the last run.
   double sample(Kernel& kernel, int repeats);
 
@@ -36,6 +37,7 @@ class DeviceBench {
   std::vector<void*> inputs_;
   std::vector<void*> outputs_;
   device::Memory scratch_;
+  device::Memory fault_;
   struct Packed {
     std::vector<std::pair<size_t, void*>> places;  // by input
     device::Memory memory;

@@ -21,7 +21,8 @@ class Workbench {
   Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed, bool rows = false,
             device::Device* device = nullptr);
 
-  // A region's values are rounded where it stores them (wide_region.h).
+  // A region's values are rounded where it stores them (wide_region.h). Of a large result on a device, a part is
+  // computed (part_reference.h), which errors() looks at.
   void run_reference(const StepShape& shape);
   void run(Kernel& kernel);
   // Before a kernel runs on a device: gives it what its tactic packed.
@@ -69,6 +70,7 @@ class Workbench {
   std::vector<void*> input_addresses_;
   std::vector<void*> output_addresses_;
   std::vector<char> scratch_;
+  int64_t places_ = 0;      // of the outputs' first dim that are checked, the last; 0: all
   bool rows_ = false;       // the step goes over rows
   bool quantizes_ = false;  // it is a region that does
 };

@@ -67,12 +67,24 @@ struct Fibre {
   void* at = nullptr;
   int parity = 0;  // of its shuffles: the next one does not overwrite what a slower thread still reads
   unsigned long long given[2] = {0, 0};
+  unsigned int fragments[2][6];  // of a and b, of a product by tensor cores
 };
 
 static Fibre fibres[kMostThreads];
 static void* scheduler = nullptr;
 static char* stacks = nullptr;
 static std::vector<float> row_buffers;
+
+// Copies that run in the background are made at once in one order of threads, and as late as the text allows in the
+// other.
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes, group;
+};
+static std::vector<Copy> copies[kMostThreads];
+static int copy_groups[kMostThreads];
+static bool copies_are_late = false;
 static void (*entry)(void*) = nullptr;
 static void* entry_argument = nullptr;
 
@@ -90,6 +102,8 @@ static void first_steps() {
 static void start(int thread) {
   Fibre& fibre = fibres[thread];
   fibre = Fibre();
+  copies[thread].clear();
+  copy_groups[thread] = 0;
   void** top = reinterpret_cast<void**>(stacks + (static_cast<size_t>(thread) + 1) * kStack);
   *--top = nullptr;  // the stack is then as after a call
   *--top = reinterpret_cast<void*>(&first_steps);
@@ -157,6 +171,7 @@ const char* run(void (*kernel)(Types...), void** arguments, const Launch& launch
     call(its.kernel, its.arguments, std::index_sequence_for<Types...>());
   };
   entry_argument = &job;
+  copies_are_late = launch.backwards;
   row_buffers.assign(static_cast<size_t>(launch.shared_bytes) / sizeof(float) + 4, 0.0f);
   blockDim.x = static_cast<unsigned int>(launch.threads);
   gridDim.x = static_cast<unsigned int>(launch.blocks);
@@ -184,6 +199,114 @@ static inline T __shfl_xor_sync(unsigned int mask, T value, int lanes) {
   emulation::wait(emulation::State::AT_WARP);
   memcpy(&value, &emulation::fibres[from].given[parity], sizeof(T));
   return value;
+}
+
+// ---- copies into shared memory, and tensor cores
+
+static inline void make_copy(const emulation::Copy& copy) {
+  memset(copy.to, 0, 16);
+  memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+}
+static inline void copy_later(void* to, const void* from, int bytes) {
+  if ((reinterpret_cast<unsigned long long>(to) & 15) != 0) __builtin_trap();
+  if (bytes > 0 && (reinterpret_cast<unsigned long long>(from) & 15) != 0) __builtin_trap();
+  const emulation::Copy copy = {to, from, bytes, emulation::copy_groups[threadIdx.x]};
+  if (emulation::copies_are_late)
+    emulation::copies[threadIdx.x].push_back(copy);
+  else
+    make_copy(copy);
+}
+static inline void copy_later_32(void* to, const void* from, int bytes) { copy_later(to, from, bytes); }
+static inline void copies_end() { ++emulation::copy_groups[threadIdx.x]; }
+static inline void copies_left(int groups) {
+  auto& own = emulation::copies[threadIdx.x];
+  size_t made = 0;
+  while (made < own.size() && own[made].group < emulation::copy_groups[threadIdx.x] - groups) make_copy(own[made++]);
+  own.erase(own.begin(), own.begin() + static_cast<long>(made));
+}
+
+// The address that each lane of the warp gives.
+static inline const unsigned short* row_of_lane(const void* own, int lane, int parity, bool first) {
+  emulation::Fibre& fibre = emulation::fibres[threadIdx.x];
+  if (first) {
+    const auto address = reinterpret_cast<unsigned long long>(own);
+    if ((address & 15) != 0) __builtin_trap();
+    fibre.given[parity] = address;
+    fibre.parity ^= 1;
+    emulation::wait(emulation::State::AT_WARP);
+  }
+  return reinterpret_cast<const unsigned short*>(
+      emulation::fibres[(threadIdx.x & ~31u) + static_cast<unsigned>(lane)].given[parity]);
+}
+static inline void load_matrices(unsigned int* to, const void* from) {
+  const int lane = static_cast<int>(threadIdx.x & 31), parity = emulation::fibres[threadIdx.x].parity;
+  for (int j = 0; j < 4; ++j) memcpy(&to[j], row_of_lane(from, j * 8 + lane / 4, parity, j == 0) + lane % 4 * 2, 4);
+}
+static inline void load_turned(unsigned int* to, const void* from) {
+  const int lane = static_cast<int>(threadIdx.x & 31), parity = emulation::fibres[threadIdx.x].parity;
+  for (int j = 0; j < 4; ++j) {
+    const unsigned int low = row_of_lane(from, j * 8 + lane % 4 * 2, parity, j == 0)[lane / 4];
+    const unsigned int high = row_of_lane(from, j * 8 + lane % 4 * 2 + 1, parity, false)[lane / 4];
+    to[j] = low | high << 16;
+  }
+}
+
+static inline float float_of_half(unsigned short bits);
+static inline float half_at(unsigned int word, int which) {
+  return float_of_half(static_cast<unsigned short>(word >> (16 * which)));
+}
+static inline float bfloat_at(unsigned int word, int which) {
+  const unsigned int bits = (which != 0 ? word >> 16 : word & 0xffffu) << 16;
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+static inline float float_at(unsigned int word, int) {
+  float x;
+  memcpy(&x, &word, sizeof(x));
+  return x;
+}
+// `packed` elements in a register: 2 of 16 bits, 1 of 32.
+template <typename At>
+static inline void multiply(float* sums, const unsigned int* a, const unsigned int* b, int packed, At at) {
+  emulation::Fibre& own = emulation::fibres[threadIdx.x];
+  const int parity = own.parity, lane = static_cast<int>(threadIdx.x & 31);
+  own.parity ^= 1;
+  memcpy(own.fragments[parity], a, 16);
+  memcpy(own.fragments[parity] + 4, b, 8);
+  emulation::wait(emulation::State::AT_WARP);
+  const emulation::Fibre* warp = emulation::fibres + (threadIdx.x & ~31u);
+  for (int q = 0; q < 4; ++q) {
+    const int row = lane / 4 + q / 2 * 8, column = lane % 4 * 2 + q % 2;
+    for (int k = 0; k < 8 * packed; ++k) {
+      const int half = k / (4 * packed), place = k % (4 * packed) / packed;
+      const unsigned int x = warp[row % 8 * 4 + place].fragments[parity][row / 8 + 2 * half];
+      const unsigned int y = warp[column * 4 + place].fragments[parity][4 + half];
+      sums[q] += at(x, k % packed) * at(y, k % packed);
+    }
+  }
+}
+static inline void multiply_halves(float* sums, const unsigned int* a, const unsigned int* b) {
+  multiply(sums, a, b, 2, half_at);
+}
+static inline void multiply_bfloats(float* sums, const unsigned int* a, const unsigned int* b) {
+  multiply(sums, a, b, 2, bfloat_at);
+}
+static inline void multiply_tf32(float* sums, const unsigned int* a, const unsigned int* b) {
+  multiply(sums, a, b, 1, float_at);
+}
+static inline unsigned int tf32_of_float(float x) {
+  unsigned int bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return (bits + 0x1000u) & ~0x1fffu;
+}
+static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float __ldcg(const float* from) { return *from; }
+static inline void __threadfence() {}
+static inline unsigned int atomicAdd(unsigned int* to, unsigned int value) {
+  const unsigned int before = *to;
+  *to += value;
+  return before;
 }
 
 static inline float __int_as_float(int bits) {

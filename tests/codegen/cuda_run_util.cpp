@@ -1,7 +1,6 @@
 #include "cuda_run_util.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <sstream>
 
 #include "codegen/cuda/nvrtc.h"
+#include "guarded_memory.h"
 #include "kernels/launch_words.h"
 #include "kernels/nvrtc/offer_data.h"
 
@@ -22,41 +22,7 @@ namespace deepjit {
 
 namespace {
 
-using Launch = const char* (*)(void**, int, int, long long, int);
-
-constexpr size_t kPage = 4096;
-constexpr unsigned char kUntouched = 0x7f;
-
-// Memory between two pages that nobody may touch. The operand lies at its start, aligned, or right before its end.
-class GuardedMemory {
- public:
-  GuardedMemory(size_t bytes, bool at_end) : bytes_(bytes) {
-    size_ = (bytes + kPage - 1) / kPage * kPage;
-    void* all = mmap(nullptr, size_ + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (all == MAP_FAILED) throw Error(Code::HOST_OOM, "no memory for an operand");
-    start_ = static_cast<unsigned char*>(all) + kPage;
-    if (size_ > 0) mprotect(start_, size_, PROT_READ | PROT_WRITE);
-    if (size_ > 0) std::memset(start_, kUntouched, size_);
-    data_ = at_end ? start_ + size_ - bytes : start_;
-  }
-  GuardedMemory(const GuardedMemory&) = delete;
-  GuardedMemory& operator=(const GuardedMemory&) = delete;
-  ~GuardedMemory() { munmap(start_ - kPage, size_ + 2 * kPage); }
-
-  void* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-  // Was nothing written beside the operand?
-  bool is_clean() const {
-    const auto untouched = [](unsigned char c) { return c == kUntouched; };
-    return std::all_of(start_, data_, untouched) && std::all_of(data_ + bytes_, start_ + size_, untouched);
-  }
-
- private:
-  size_t bytes_;
-  size_t size_ = 0;
-  unsigned char* start_ = nullptr;
-  unsigned char* data_ = nullptr;
-};
+using Launch = EmulatedLaunch;
 
 struct Way {
   bool backwards;
@@ -100,6 +66,10 @@ class EmulatedKernel final : public Kernel {
   void run(const KernelArgs& args) override {
     std::vector<std::string> results;
     for (const Way& way : kWays) results.push_back(run_in(way, args));
+    if (fault_ != 0) {
+      fault_ = 0;
+      throw Error(Code::INDEX_RANGE, name_ + " meets an index outside");
+    }
     if (!std::equal(results.begin() + 1, results.end(), results.begin())) {
       throw Error(Code::INTERNAL, name_ + " gives different results in different ways to run it");
     }
@@ -121,6 +91,10 @@ class EmulatedKernel final : public Kernel {
     numbers_.push_back(rows);
     numbers_.push_back(columns);
     arguments_.insert(arguments_.end(), part.launch.params.size() + 2, -1);
+    if (part.launch.checks) {
+      numbers_.insert(numbers_.end(), {reinterpret_cast<long long>(&fault_), 1});
+      arguments_.insert(arguments_.end(), 2, -1);
+    }
     part_blocks_.push_back(std::min(kBlocks, nvrtc_gpu::useful_blocks(part.launch, rows, columns)));
     blocks_ += part_blocks_.back();
     shared_ = nvrtc_gpu::shared_bytes(part.launch, columns);
@@ -161,6 +135,7 @@ class EmulatedKernel final : public Kernel {
   std::vector<int> arguments_;      // an operand, or -1 for the next number
   std::vector<long long> numbers_;  // params, rows, columns of each part; blocks of each
   std::vector<long long> part_blocks_;
+  int fault_ = 0;
   int threads_ = 0;
   int64_t blocks_ = 0;
   int64_t shared_ = 0;
@@ -276,9 +251,14 @@ bool CudaOnCpu::check_by_nvrtc(const std::set<std::string>& chosen, const std::v
   return true;
 }
 
-std::unique_ptr<Kernel> CudaOnCpu::make(const std::string& name, const StepShape& shape) const {
+EmulatedLaunch CudaOnCpu::entry(const std::string& name) const {
   const auto launch = reinterpret_cast<Launch>(dlsym(library_, ("launch_" + name).c_str()));
   check_internal(launch != nullptr, "a kernel that was not compiled: " + name);
+  return launch;
+}
+
+std::unique_ptr<Kernel> CudaOnCpu::make(const std::string& name, const StepShape& shape) const {
+  const Launch launch = entry(name);
   const Entry& entry = kernels_.at(name);
   return std::make_unique<EmulatedKernel>(name, launch, entry.parts, entry.combo, shape);
 }

@@ -19,6 +19,10 @@ inline const std::vector<int> kCudaArchitectures = {75, 80, 86, 89, 90, 100, 120
 // Is NVRTC there for tests to use? Not under sanitizers, which would watch a library that is not ours.
 bool has_nvrtc();
 
+// Arguments' addresses, blocks, threads of a block, bytes of shared memory, whether threads run backwards; what is
+// wrong, or "".
+using EmulatedLaunch = const char* (*)(void**, int, int, long long, int);
+
 class CudaOnCpu {
  public:
   CudaOnCpu();
@@ -35,6 +39,10 @@ class CudaOnCpu {
   // A kernel of its own memory, which runs in several ways - either order of threads, operands at either end of their
   // memory, with and without row buffers - and throws Error when they do not all give the same bits.
   std::unique_ptr<Kernel> make(const std::string& name, const StepShape& shape) const;
+
+  // The kernel as it is launched, for whoever knows its arguments.
+  std::string add_text(const std::string& name, const std::string& source) { return add(name, {source, {}}); }
+  EmulatedLaunch entry(const std::string& name) const;
 
   // Compiles all kernels, or the chosen ones, by NVRTC for each architecture. False, with a note, where NVRTC is not
   // installed; throws Error for text that it refuses or warns about.

@@ -5,14 +5,16 @@ gpu_test.py [--out FOLDER] [--device cuda] [--only PART,PART]
 Parts, each with a time limit of its own so that one that fails loses little: devices (what is here, and how fast it
 copies), conformance (the device's promises), libraries (what cuBLASLt and cuDNN offer, where they are installed), cases
 (every model of the fusion tests against the CPU), compile (what NVRTC takes for a kernel, and that a second build
-compiles none), bench (kernels timed, with the bandwidth that they reach). results.json and a log for each part go to
-FOLDER: $OUT, else build/gpu-test. Exit code 0 only when all parts passed.
+compiles none), bench (kernels timed, with the bandwidth that they reach), contracts (convolutions, products and
+attention, every tactic of each; needs onnx and numpy). results.json and a log for each part go to FOLDER: $OUT, else
+build/gpu-test. Exit code 0 only when all parts passed.
 """
 
 import argparse
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,8 +23,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
-# compile and bench: of one build
+# compile, bench and contracts: of one build
 LIMITS_S = {"devices": 60, "conformance": 90, "libraries": 120, "cases": 300, "compile": 40, "bench": 40}
+LIMITS_S |= {"contracts": 40}
 
 
 def library_folders() -> str:
@@ -149,6 +152,36 @@ class Session:
             print(f"  {run['name']:32} {us:9.2f} us  {row['gb_s']:7.0f} GB/s  {told['launches']} launches", flush=True)
             self.results["bench"] = rows
         self.finish("bench", not failed, failed=failed, summary=f"{len(rows)} timed, {len(failed)} failed")
+
+    def contracts(self) -> None:
+        """Builds every model of one step and reads what was measured for it."""
+        rows, failed = [], []
+        self.run("contracts", [sys.executable, TESTS / "export_contracts.py", TESTS / "contracts"])
+        for case in json.loads((TESTS / "contracts/contracts.json").read_text()):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [ROOT / "bin/deepjit", "build", TESTS / f"contracts/{case['name']}.onnx", "--verbose"]
+                command += ["-o", Path(folder) / "m.dje", "--device", self.device]
+                log = self.out / "contracts.log"
+                start = log.stat().st_size if log.exists() else 0
+                code, _ = self.run("contracts", command)
+                told = log.read_text()[start:]
+            found = re.findall(
+                rf"(\S*{case['step']}): (\S+) ([\d.]+) us \+-[\d.]+, error (\S+?)( <- selected)?$", told, re.M
+            )
+            dropped = re.findall(rf"{case['step']}: (\S+ dropped: .*)", told)
+            if code != 0 or not found:
+                failed.append(case["name"])
+                continue
+            best = next(f for f in found if f[4])
+            us = float(best[2])
+            row = case | {"us": us, "tactic": best[1], "error": float(best[3]), "dropped": dropped}
+            row |= {"tflops": 2e-6 * case["macs"] / us, "gb_s": case["bytes"] / us / 1e3}
+            row["all"] = sorted((float(f[2]), f[1]) for f in found)
+            rows.append(row)
+            print(f"  {case['name']:28} {us:8.2f} us {row['tflops']:6.1f} TFLOP/s  {best[1]}", *dropped, flush=True)
+            self.results["contracts"] = rows
+        faults = [row["name"] for row in rows if row["dropped"]]
+        self.finish("contracts", not failed and not faults, failed=failed, faults=faults, summary=f"{len(rows)} timed")
 
 
 def main() -> int:

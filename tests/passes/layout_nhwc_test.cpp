@@ -23,13 +23,29 @@ TEST(LayoutNhwc, SixteenBits) {
   for (const char* type : {"float16", "bfloat16"}) {
     const std::string t = type;
     expect_pass("layout_nhwc", use_nhwc,
-                "graph @g(%x: " + t + "[N,3,H,W]) -> (%y) { %w = constant " + t +
-                    "[4,3,3,3] random(1) %y = Conv(%x, %w) {pads=[1,1,1,1]} }",
-                "graph @g(%x: " + t + "[N,3,H,W]) -> (%y) { %w = constant " + t +
-                    "[4,3,3,3] random(1) %t = Transpose(%x) {perm=[0,2,3,1]} "
+                "graph @g(%x: " + t + "[N,8,H,W]) -> (%y) { %w = constant " + t +
+                    "[4,8,3,3] random(1) %y = Conv(%x, %w) {pads=[1,1,1,1]} }",
+                "graph @g(%x: " + t + "[N,8,H,W]) -> (%y) { %w = constant " + t +
+                    "[4,8,3,3] random(1) %t = Transpose(%x) {perm=[0,2,3,1]} "
                     "%c = deepjit.Conv(%t, %w) {layout=\"NHWC\", pads=[1,1,1,1]} "
                     "%y = Transpose(%c) {perm=[0,3,1,2]} }");
   }
+}
+
+// Kernels of 16 bits read eight channels at a time.
+TEST(LayoutNhwc, FewChannelsOfSixteenBitsGetZeros) {
+  const std::string text = R"(graph @g(%x: float16[N,3,H,W]) -> (%y) {
+    %w = constant float16[4,3,3,3] random(1)
+    %y = Conv(%x, %w) {pads=[1,1,1,1]}
+  })";
+  std::unique_ptr<Graph> graph = run_on("layout_nhwc", use_nhwc, text);
+  const Node* conv = nullptr;
+  for (const auto& node : graph->nodes()) conv = node->op == "deepjit.Conv" ? node.get() : conv;
+  ASSERT_NE(conv, nullptr) << print_graph(*graph);
+  EXPECT_EQ(conv->input(0)->producer->op, "Pad");
+  EXPECT_EQ(conv->input(1)->constant.dims(), (Dims{4, 8, 3, 3}));
+  const std::vector<Tensor> inputs = random_inputs(*graph, 3);
+  expect_close(eval_graph(*parse_graph(text), inputs)[0], eval_graph(*graph, inputs)[0], 0, "padded channels");
 }
 
 TEST(LayoutNhwc, WhatTakesAllPositionsIsAReduction) {

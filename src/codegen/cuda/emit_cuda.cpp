@@ -55,6 +55,10 @@ class FrameEmitter {
     }
     all.push_back({"long long", "rows", ""});
     all.push_back({"long long", has_known_columns() ? "all_columns" : "columns", ""});
+    if (!kernel_.checks.empty()) {
+      all.push_back({"int*", "fault", "what to leave there where an index lies outside:"});
+      all.push_back({"long long", "fault_number", ""});
+    }
     return all;
   }
 
@@ -110,8 +114,10 @@ class FrameEmitter {
       row_strides.push_back(quantity(a.strides.back()));
     }
     for (const Quantity& size : kernel_.sizes) sizes.push_back(quantity(size));
-    if (general_) general_->set_quantities(row_strides, sizes);
-    body_.set_quantities(std::move(row_strides), std::move(sizes));
+    std::vector<std::string> limits;
+    for (const IndexCheck& check : kernel_.checks) limits.push_back(quantity(check.limit));
+    if (general_) general_->set_quantities(row_strides, sizes, limits);
+    body_.set_quantities(std::move(row_strides), std::move(sizes), std::move(limits));
   }
 
   int32_t operands() const {
@@ -339,9 +345,11 @@ CudaCombo emit_cuda_combo(const std::vector<CudaPart>& parts) {
 }
 
 Refusal why_not_emit_cuda(const KernelIr& kernel) {
-  if (!kernel.checks.empty()) {
-    return {Why::DEVICE_LIMIT, "a kernel on a GPU cannot tell of indices that lie outside",
-            "limit the indices by Clip, where that is right"};
+  for (const IndexCheck& check : kernel.checks) {  // looked at where they are loaded
+    const bool loaded = std::any_of(kernel.insts.begin(), kernel.insts.end(), [&](const Inst& inst) {
+      return inst.op == Opcode::LOAD && kernel.accesses[static_cast<size_t>(inst.access)].operand == check.operand;
+    });
+    if (!loaded) return {Why::DEVICE_LIMIT, "a kernel on a GPU cannot tell of indices that lie outside"};
   }
   for (const Inst& inst : kernel.insts) {
     const bool rounds = inst.op == Opcode::SQRT || (inst.op >= Opcode::FLOOR && inst.op <= Opcode::ROUND);

@@ -308,15 +308,27 @@ std::string CudaBody::element(int32_t access_index, const std::string& where) co
   return place.empty() ? fmt::format("*a{}", access_index) : fmt::format("a{}[{}]", access_index, place);
 }
 
+// An index that lies outside is told and taken for 0: what it would read may be nobody's memory.
+std::string CudaBody::checked(int32_t index, const std::string& loaded) {
+  const Inst& i = inst(index);
+  for (size_t c = 0; c < kernel_.checks.size(); ++c) {
+    if (kernel_.checks[c].operand != access(i.access).operand) continue;
+    return out_.call(i.type == DType::INT32 ? "checked_i32" : "checked_i64",
+                     loaded + ", " + limits_[c] + ", fault, fault_number");
+  }
+  return loaded;
+}
+
 std::string CudaBody::load(int32_t index) {
   const Inst& i = inst(index);
   const DType memory = access(i.access).dtype;
   const bool varies = plan_.per_element(index);
   if (varies && has_lanes() && is_vector_load(index)) {
-    return cuda_text::from_memory(out_, fmt::format("x{}{}.at[k]", index, is_resident() ? "[chunk]" : ""), memory);
+    return checked(
+        index, cuda_text::from_memory(out_, fmt::format("x{}{}.at[k]", index, is_resident() ? "[chunk]" : ""), memory));
   }
   const std::string read =
-      cuda_text::from_memory(out_, element(i.access, i.args[0] < 0 ? "" : value(i.args[0])), memory);
+      checked(index, cuda_text::from_memory(out_, element(i.access, i.args[0] < 0 ? "" : value(i.args[0])), memory));
   if (i.args[1] < 0) return read;
   return fmt::format("{} ? {} : {}", value(i.args[1]), read, cuda_text::literal(0, i.type));
 }

@@ -21,10 +21,12 @@ class CudaBody {
   CudaBody(const KernelIr& kernel, const CudaMapping& mapping, Keeping keeping, CudaWriter& out);
 
   const RowPlan& plan() const { return plan_; }
-  // The text of each access's row stride, and of the kernel's sizes.
-  void set_quantities(std::vector<std::string> row_strides, std::vector<std::string> sizes) {
+  // The text of each access's row stride, of the kernel's sizes, and of the limits of its checks.
+  void set_quantities(std::vector<std::string> row_strides, std::vector<std::string> sizes,
+                      std::vector<std::string> limits) {
     row_strides_ = std::move(row_strides);
     sizes_ = std::move(sizes);
+    limits_ = std::move(limits);
   }
 
   // A flat kernel: the columns from `column`, before `columns`.
@@ -69,6 +71,7 @@ class CudaBody {
   std::string combined(int32_t reduction, const std::string& a, const std::string& b);
   std::string element(int32_t access_index, const std::string& where = "") const;
   std::string load(int32_t index);
+  std::string checked(int32_t index, const std::string& loaded);
   std::string kept_element(int32_t index) const;
   bool is_vector_load(int32_t index) const;
   bool is_vector_store(const Store& store) const { return in_vectors() && is_dense(store.access); }
@@ -88,6 +91,7 @@ class CudaBody {
   int width_;
   std::vector<std::string> row_strides_;
   std::vector<std::string> sizes_;
+  std::vector<std::string> limits_;
   std::vector<bool> known_;  // row values that have been written
   bool one_by_one_ = false;  // the columns of a chunk that is not whole
 };

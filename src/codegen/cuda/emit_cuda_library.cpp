@@ -68,6 +68,21 @@ static __device__ __forceinline__ long long quotient(long long a, long long b) {
 }
 )";
 
+constexpr const char* kChecked32 = R"(
+static __device__ __forceinline__ int checked_i32(int x, long long limit, int* fault, long long number) {
+  if (x >= -limit && x < limit) return x;
+  *fault = (int)number;
+  return 0;
+}
+)";
+constexpr const char* kChecked64 = R"(
+static __device__ __forceinline__ long long checked_i64(long long x, long long limit, int* fault, long long number) {
+  if (x >= -limit && x < limit) return x;
+  *fault = (int)number;
+  return 0;
+}
+)";
+
 constexpr const char* kAligned = R"(
 static __device__ __forceinline__ bool is_multiple(long long bytes, int of) { return (bytes & (of - 1)) == 0; }
 )";
@@ -185,18 +200,24 @@ std::string single_text(const std::string& name) {
       {"row_memory_bytes", kRowMemory},
       {"quotient", kQuotient},
       {"is_multiple", kAligned},
+      {"checked_i32", kChecked32},
+      {"checked_i64", kChecked64},
       {"near_reciprocal", kNearReciprocal},
       {"sigmoid_f32", kSigmoid32},
       {"sigmoid_f64", kSigmoid64},
   };
-  const auto found = texts.find(name);
-  return found == texts.end() ? family_text(name) : found->second;
+  if (const auto found = texts.find(name); found != texts.end()) return found->second;
+  if (const char* text = product_library_text(name)) return text;
+  return family_text(name);
 }
 
 // The text of a function behind those of the functions that it calls, each text once.
 void add_text(const std::string& name, std::set<std::string>& added, std::string& all) {
   static const std::map<std::string, std::vector<std::string>> calls = {
       {"sigmoid_f32", {"near_reciprocal"}},
+      {"copy_chunk_16", {"Chunk16"}},
+      {"near_erf", {"near_reciprocal", "power_of_two"}},
+      {"copy_chunk_32", {"Chunk16"}},
   };
   if (const auto found = calls.find(name); found != calls.end()) {
     for (const std::string& called : found->second) add_text(called, added, all);

@@ -66,6 +66,9 @@ class CudaWriter {
 std::string cuda_memory_type(DType dtype);
 std::string cuda_register_type(DType dtype);
 
+// Of the device library, what products need: copies into shared memory and tensor cores; nullptr for other names.
+const char* product_library_text(const std::string& name);
+
 // The device library: the named functions and those that they need.
 std::string cuda_library_text(const std::set<std::string>& functions);
 

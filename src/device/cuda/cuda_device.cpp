@@ -101,9 +101,10 @@ class CudaFunction final : public Function {
     return blocks;
   }
 
-  // Above 48 KiB a function must be told first; it stays so. False when a block cannot have so much.
+  // Above 48 KiB, what the function declares itself included, it must be told first; it stays so. False when a block
+  // cannot have so much.
   bool allow_shared(size_t bytes) const {
-    constexpr size_t kWithoutAsking = 48 << 10;
+    constexpr size_t kWithoutAsking = 32 << 10;
     if (bytes > most_shared_) return false;
     const std::lock_guard<std::mutex> lock(mutex_);
     if (bytes <= std::max(kWithoutAsking, allowed_)) return true;

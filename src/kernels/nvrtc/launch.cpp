@@ -6,6 +6,9 @@
 
 #include "device/device.h"
 #include "kernels/launch_words.h"
+#include "kernels/nvrtc/contract_data.h"
+#include "kernels/nvrtc/contract_problem.h"
+#include "kernels/nvrtc/launch_contract.h"
 #include "kernels/nvrtc/launch_data.h"
 
 namespace deepjit {
@@ -92,6 +95,12 @@ class GpuKernel final : public Kernel {
     const Work work = work_of(shape, data);
     arguments_.resize(inputs_ + outputs_);
     arguments_.insert(arguments_.end(), work.numbers.begin(), work.numbers.end());
+    if (data.checks) {
+      const bool known = shape.program != nullptr && !shape.program->steps.empty();
+      fault_ = arguments_.size();
+      arguments_.insert(arguments_.end(),
+                        {0, known ? 1 + static_cast<uint64_t>(shape.step - shape.program->steps.data()) : 1});
+    }
     lay_out(shape.device->info(), data, work);
   }
 
@@ -99,6 +108,7 @@ class GpuKernel final : public Kernel {
     if (launch_.blocks == 0) return;
     for (size_t i = 0; i < inputs_; ++i) arguments_[i] = reinterpret_cast<uint64_t>(args.inputs[i]);
     for (size_t i = 0; i < outputs_; ++i) arguments_[inputs_ + i] = reinterpret_cast<uint64_t>(args.outputs[i]);
+    if (fault_ > 0) arguments_[fault_] = reinterpret_cast<uint64_t>(args.fault);
     args.stream->launch(*function_, launch_, arguments_);
   }
 
@@ -122,7 +132,8 @@ class GpuKernel final : public Kernel {
   const device::Function* function_;
   size_t inputs_;
   size_t outputs_ = 0;
-  std::vector<uint64_t> arguments_;  // addresses, params, rows, columns
+  size_t fault_ = 0;                 // which argument it is; 0: none
+  std::vector<uint64_t> arguments_;  // addresses, params, rows, columns, fault and its number
   device::Launch launch_;
 };
 
@@ -189,11 +200,14 @@ class NvrtcLauncher final : public Launcher {
     if (const Tensor* launch = packed_data(tactic, kComboFormat)) {
       return std::make_unique<ComboKernel>(shape, std::move(module), read_combo_data(*launch));
     }
+    if (const Tensor* launch = packed_data(tactic, kContractFormat)) {
+      return make_contract_kernel(shape, std::move(module), *launch);
+    }
     throw Error(Code::ENGINE_RANGE, "a generated kernel has no launch data");
   }
 
-  Tensor unpack(const PackedOperand&, const TensorDesc&) const override {
-    throw Error(Code::INTERNAL, "generated kernels pack no operands");
+  Tensor unpack(const PackedOperand& packed, const TensorDesc& plain) const override {
+    return unpack_weights(WeightLayout::parse(packed.format), packed.data, plain);
   }
 };
 

@@ -18,7 +18,7 @@ bool is_identifier(const std::string& name) {
 
 void write(std::vector<int64_t>& words, const LaunchData& data) {
   words.insert(words.end(), {data.by_rows, data.threads, data.per_thread, data.rows_per_block, data.threads_per_row,
-                             data.row_buffers});
+                             data.row_buffers, data.checks});
   write_text(words, data.name);
   write_quantities(words, data.extents);
   write_quantities(words, data.params);
@@ -32,6 +32,7 @@ LaunchData read(LaunchWords& words) {
   data.rows_per_block = words.next(1, kMostThreads);
   data.threads_per_row = words.next(1, kMostThreads);
   data.row_buffers = words.next(0, 64);
+  data.checks = words.next(0, 1) != 0;
   data.name = words.text();
   data.extents = words.quantities();
   data.params = words.quantities();
@@ -77,7 +78,8 @@ ComboData read_combo_data(const Tensor& tensor) {
     ComboData::Part part;
     part.at = words.combo_place();
     part.launch = read(words);
-    if (part.launch.row_buffers > 0 || (i > 0 && part.launch.threads != data.parts[0].launch.threads)) {
+    if (part.launch.row_buffers > 0 || part.launch.checks ||
+        (i > 0 && part.launch.threads != data.parts[0].launch.threads)) {
       throw Error(Code::ENGINE_RANGE, "generated kernels that cannot share a launch");
     }
     data.parts.push_back(std::move(part));

@@ -23,8 +23,8 @@ namespace deepjit::nvrtc_gpu {
 // One packed operand an architecture, such as "cubin sm_90"; the source that they were compiled from is kept too.
 constexpr const char* kCubinFormat = "cubin sm_";
 constexpr const char* kSourceFormat = "CUDA text";
-constexpr const char* kLaunchFormat = "cuda launch data 1";
-constexpr const char* kComboFormat = "cuda combo launch data 1";
+constexpr const char* kLaunchFormat = "cuda launch data 2";
+constexpr const char* kComboFormat = "cuda combo launch data 2";
 
 struct LaunchData {
   std::string name;
@@ -34,6 +34,7 @@ struct LaunchData {
   int64_t rows_per_block = 1;
   int64_t threads_per_row = 1;
   int64_t row_buffers = 0;  // float rows of dynamic shared memory per row in flight
+  bool checks = false;      // it looks at indices: behind the numbers it takes int* fault, long long fault_number
   std::vector<Quantity> extents;
   std::vector<Quantity> params;
 };

@@ -10,6 +10,8 @@
 #include "kernels/kernel.h"
 #include "kernels/kernel_cache.h"
 #include "kernels/launch_words.h"
+#include "kernels/nvrtc/attention_problem.h"
+#include "kernels/nvrtc/offer_contract.h"
 #include "kernels/nvrtc/offer_data.h"
 
 namespace deepjit {
@@ -44,12 +46,15 @@ class NvrtcOfferer final : public Offerer {
  public:
   std::string name() const override { return "nvrtc"; }
   std::string device() const override { return "cuda"; }
-  std::string version() const override { return cuda_emitter_version() + ",nvrtc " + nvrtc::version(); }
+  std::string version() const override {
+    return cuda_emitter_version() + "," + contract_emitter_version() + ",nvrtc " + nvrtc::version();
+  }
 
   Offer offer(const StepShape& shape) const override {
     const std::vector<ComboPart> parts = parts_of_combo(*shape.program, *shape.step);
     if (!parts.empty()) return offer_combo(parts);
-    Offer out;
+    Offer out = offer_contract(shape);
+    if (!out.tactics.empty() || is_contraction(*shape.step) || is_attention(*shape.step)) return out;
     const RegionKernel built = kernel_of(shape);
     out.reason = built.refusal.reason;
     out.rule = built.refusal.rule;
@@ -72,6 +77,12 @@ class NvrtcOfferer final : public Offerer {
   void pack(const StepShape& shape, Tactic& tactic) const override {
     const std::vector<ComboPart> parts = parts_of_combo(*shape.program, *shape.step);
     if (!parts.empty()) return pack_combo(shape, parts, tactic);
+    if (is_contract_variant(tactic.variant)) {
+      const ContractCode code = contract_code(shape, tactic.variant);
+      pack_code(shape, code.text.name, code.text.source, tactic);
+      tactic.packed.insert(tactic.packed.end(), code.operands.begin(), code.operands.end());
+      return;
+    }
     const RegionKernel built = kernel_of(shape);
     check_internal(built.kernel.has_value(), "codegen: an offered step is no kernel");
     const CudaMapping mapping = CudaMapping::parse(tactic.variant);

@@ -11,6 +11,7 @@ LaunchData launch_data_of(const KernelIr& kernel, const CudaMapping& mapping, co
   data.rows_per_block = mapping.rows_per_block();
   data.threads_per_row = data.by_rows ? mapping.threads_per_row : 1;
   data.row_buffers = text.row_buffers;
+  data.checks = !kernel.checks.empty();
   data.extents = kernel.extents;
   data.params = text.params;
   return data;

@@ -1,5 +1,6 @@
 #include "passes/layout/layout_nhwc.h"
 
+#include <cstring>
 #include <set>
 
 #include "ops/op.h"
@@ -16,6 +17,34 @@ bool has_nhwc_form(const std::string& op) {
 
 bool has_kernels(DType dtype) { return dtype == DType::FLOAT32 || dtype == DType::FLOAT16 || dtype == DType::BFLOAT16; }
 
+// Channels come in chunks of eight where kernels of 16-bit floats read them: an image of few gets zeros.
+constexpr int64_t kChannels = 8;
+
+Tensor with_channels(const Tensor& weights, int64_t channels) {
+  Dims dims = weights.dims();
+  const int64_t outer = dims[0], before = weights.bytes() / outer;
+  const int64_t after = before / dims[1] * channels;
+  dims[1] = channels;
+  Tensor wide(weights.dtype(), dims);
+  std::memset(wide.view().data, 0, static_cast<size_t>(wide.bytes()));
+  for (int64_t o = 0; o < outer; ++o) {
+    std::memcpy(wide.as<char>() + o * after, weights.as<char>() + o * before, static_cast<size_t>(before));
+  }
+  return wide;
+}
+
+// `inputs` are those of a convolution with channels last.
+void pad_channels(Node* node, std::vector<Value*>& inputs) {
+  const Dim& channels = node->input(0)->type.shape[1];
+  const Value* weights = node->input(1);
+  const bool few = channels.is_const() && channels.value() < kChannels && node->attrs.get_int("group", 1) == 1;
+  if (node->op != "Conv" || !few || !weights->is_constant() || weights->type.dtype == DType::FLOAT32) return;
+  std::vector<int64_t> pads(8, 0);
+  pads[7] = kChannels - channels.value();
+  inputs[0] = emit(node, "Pad", {inputs[0], emit_ints(node, pads)}, {}, node);
+  inputs[1] = emit_constant(node, with_channels(weights->constant, kChannels), weights->name);
+}
+
 bool convert(Node* node) {
   const Value* x = node->input(0);
   if (!has_nhwc_form(node->op) || node->outputs.size() != 1 || !ranked(x) || x->type.shape.rank() != 4) return false;
@@ -27,6 +56,7 @@ bool convert(Node* node) {
   };
   std::vector<Value*> inputs = node->inputs;
   inputs[0] = transpose(inputs[0], {0, 2, 3, 1});
+  pad_channels(node, inputs);
   Attributes attrs = node->attrs;
   attrs.set("layout", std::string("NHWC"));
   Value* result = emit(node, "deepjit." + node->op, inputs, std::move(attrs), node);

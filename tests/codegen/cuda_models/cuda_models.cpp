@@ -24,6 +24,7 @@
 #include "compiler/combos.h"
 #include "compiler/shapes.h"
 #include "import/user_ops/registry.h"
+#include "kernels/nvrtc/contract_problem.h"
 #include "tune/measure.h"
 #include "tune/verify.h"
 
@@ -80,6 +81,10 @@ void add_work(Case& c, const Program& program, const TuneTask& task, CudaOnCpu& 
   work.program = &program;
   work.task = task;
   work.shape = shape_of(program, work.task, TuneOptions{});
+  if (nvrtc_gpu::is_contraction(*work.shape.step)) {  // tested by themselves: contract_test.cpp
+    c.work.pop_back();
+    return;
+  }
   for (Tactic& tactic : nvrtc_offerer().offer(work.shape).tactics) {
     nvrtc_offerer().pack(work.shape, tactic);
     work.kernels.push_back(kernels.add(tactic));

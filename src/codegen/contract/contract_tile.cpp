@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/error.h"
+#include "codegen/contract/contract.h"
+
+namespace deepjit {
+
+namespace {
+
+constexpr std::array<const char*, 3> kMath = {"mma", "tf32mma", "fma"};
+constexpr int64_t kMostShared = 99 << 10;  // what every architecture from sm_86 on has
+
+// Bytes of a row of a shared tile: 16-bit rows are swizzled, those of float32 are padded.
+int64_t row_bytes(const ContractSpec& spec, ContractSpec::Form form, int64_t extent, int64_t k) {
+  if (spec.type != DType::FLOAT32) return (form == ContractSpec::Form::COLUMNS ? extent : k) * 2;
+  return form == ContractSpec::Form::COLUMNS ? (extent + 8) * 4 : (k + 4) * 4;
+}
+
+}  // namespace
+
+std::string ContractTile::to_string() const {
+  return fmt::format("{}{}x{}x{}w{}x{}s{}k{}", kMath[static_cast<size_t>(math)], m, n, k, warps_m, warps_n, stages,
+                     split);
+}
+
+ContractTile ContractTile::parse(const std::string& text) {
+  for (size_t i = 0; i < kMath.size(); ++i) {
+    const std::string prefix = kMath[i];
+    if (text.rfind(prefix, 0) != 0) continue;
+    ContractTile t;
+    t.math = static_cast<ContractMath>(i);
+    int end = 0;
+    const int found = std::sscanf(text.c_str() + prefix.size(), "%4dx%4dx%4dw%2dx%2ds%2dk%4d%n", &t.m, &t.n, &t.k,
+                                  &t.warps_m, &t.warps_n, &t.stages, &t.split, &end);
+    const bool positive = found == 7 && t.m > 0 && t.n > 0 && t.k > 0 && t.warps_m > 0 && t.warps_n > 0 &&
+                          t.stages > 1 && t.split > 0 && t.warps_m * t.warps_n <= 32;
+    if (positive && t.to_string() == text) return t;
+  }
+  throw Error(Code::ENGINE_RANGE, "\"" + text + "\" is no tile of a product");
+}
+
+int64_t contract_shared_bytes(const ContractSpec& spec, const ContractTile& tile) {
+  const auto bytes = [&](ContractSpec::Form form, int64_t extent) {
+    return row_bytes(spec, form, extent, tile.k) * (form == ContractSpec::Form::COLUMNS ? tile.k : extent);
+  };
+  const int64_t stages = tile.stages * (bytes(spec.a, tile.m) + bytes(spec.b, tile.n));
+  const int64_t result = int64_t{tile.m} * (tile.n + 4) * 4;
+  return std::max(stages, result);
+}
+
+std::string why_not_tile(const ContractSpec& spec, const ContractTile& tile) {
+  const bool plain = tile.math == ContractMath::PLAIN_32;
+  const bool small = spec.type != DType::FLOAT32;
+  if (small != (tile.math == ContractMath::TENSOR_16)) return "its arithmetic is for another type";
+  const int step_m = plain ? tile.threads() / 16 : 16 * tile.warps_m;
+  const int step_n = plain ? 16 : 16 * tile.warps_n;
+  const int step_k = small ? 16 : plain ? 4 : 8;
+  if (tile.m % step_m != 0 || tile.n % step_n != 0 || tile.k % step_k != 0) return "warps do not fill the tile";
+  const int chunk = spec.chunk();
+  for (int64_t side : {tile.m, tile.n, tile.k}) {
+    if (side % chunk != 0 || tile.threads() % (side / chunk) != 0) return "threads do not fill its rows";
+  }
+  if (contract_shared_bytes(spec, tile) > kMostShared) return "it takes too much shared memory";
+  return "";
+}
+
+}  // namespace deepjit

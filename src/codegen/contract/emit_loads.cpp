@@ -1,0 +1,130 @@
+// How the threads of a block copy tiles into shared memory: each thread has one chunk of 16 bytes in every few rows.
+#include "codegen/contract/contract_emitter.h"
+
+namespace deepjit {
+
+int ContractEmitter::rows_a_pass(const Operand& o) const { return tile_.threads() / chunks_of(o); }
+
+int ContractEmitter::passes_of(const Operand& o) const { return (rows_of(o) + rows_a_pass(o) - 1) / rows_a_pass(o); }
+
+// Passes that not all threads have a row in.
+std::string ContractEmitter::row_guard(const Operand& o) const {
+  return rows_of(o) % rows_a_pass(o) == 0
+             ? ""
+             : fmt::format("if ({}_row + i * {} < {}) ", o.name, rows_a_pass(o), rows_of(o));
+}
+
+// Can chunks be copied as they are? Then they start at multiples of 16 bytes.
+std::string ContractEmitter::is_whole(const Operand& o) const {
+  const int chunk = spec_.chunk();
+  if (o.form == Form::IMAGE) {
+    const bool all = spec_.image.channels % chunk == 0 && spec_.image.all_channels % chunk == 0;
+    return all ? "true" : "false";
+  }
+  return fmt::format("((unsigned long long){0} & 15) == 0 && ld{0} % {1} == 0", o.name, chunk);
+}
+
+void ContractEmitter::prepare_loads(const Operand& o) {
+  out_.line("const int {0}_chunk = thread % {1}, {0}_row = thread / {1};", o.name, chunks_of(o));
+  out_.line("const bool {}_whole = {};", o.name, is_whole(o));
+  if (o.form == Form::IMAGE) prepare_image(o);
+}
+
+// Of the rows of A, where their windows start: the same for all steps along k.
+void ContractEmitter::prepare_image(const Operand& o) {
+  const ContractImage& image = spec_.image;
+  const int passes = passes_of(o);
+  out_.line("int a_start[{0}], a_y[{0}], a_x[{0}];", passes);
+  out_.line("#pragma unroll");
+  out_.open("for (int i = 0; i < {}; ++i)", passes);
+  out_.line("const int m = m0 + a_row + i * {};", rows_a_pass(o));
+  out_.line("const int x = m % out_width_, rest = m / out_width_, y = rest % out_height_, which = rest / out_height_;");
+  if (image.transposed) {
+    out_.line("a_y[i] = m < M ? y + {} : -(1 << 29);", image.pads[0]);
+    out_.line("a_x[i] = x + {};", image.pads[1]);
+    out_.line("a_start[i] = which * height_ * width_ * {};", image.all_channels);
+  } else {
+    out_.line("const int top = y * {} - {}, left = x * {} - {};", image.strides[0], image.pads[0], image.strides[1],
+              image.pads[1]);
+    out_.line("a_y[i] = m < M ? top : -(1 << 29);");
+    out_.line("a_x[i] = left;");
+    out_.line("a_start[i] = ((which * height_ + top) * width_ + left) * {};", image.all_channels);
+  }
+  out_.close();
+}
+
+void ContractEmitter::emit_loads(const Operand& o) {
+  if (o.form == Form::ROWS) return load_rows(o);
+  if (o.form == Form::COLUMNS) return load_columns(o);
+  load_image(o);
+}
+
+void ContractEmitter::load_rows(const Operand& o) {
+  out_.line("const int {0}_k = ahead * {1} + {0}_chunk * {2};", o.name, tile_.k, spec_.chunk());
+  out_.line("const int {0}_left = K - {0}_k < 0 ? 0 : K - {0}_k < {1} ? K - {0}_k : {1};", o.name, spec_.chunk());
+  out_.line("#pragma unroll");
+  out_.open("for (int i = 0; i < {}; ++i)", passes_of(o));
+  out_.line("const int row = {}_row + i * {}, at = {} + row;", o.name, rows_a_pass(o), o.start);
+  const std::string copy =
+      out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16",
+                fmt::format("to_{0} + {1}, {0} + (long long)at * ld{0} + {0}_k, at < {2} ? {0}_left : 0, {0}_whole",
+                            o.name, chunk_place(o, "row", fmt::format("{}_chunk", o.name)), o.size));
+  out_.line("{}{};", row_guard(o), copy);
+  out_.close();
+}
+
+void ContractEmitter::load_columns(const Operand& o) {
+  out_.line("const int {0}_at = {1} + {0}_chunk * {2};", o.name, o.start, spec_.chunk());
+  out_.line("const int {0}_left = {1} - {0}_at < 0 ? 0 : {1} - {0}_at < {2} ? {1} - {0}_at : {2};", o.name, o.size,
+            spec_.chunk());
+  out_.line("#pragma unroll");
+  out_.open("for (int i = 0; i < {}; ++i)", passes_of(o));
+  out_.line("const int row = {}_row + i * {}, k = ahead * {} + row;", o.name, rows_a_pass(o), tile_.k);
+  const std::string copy =
+      out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16",
+                fmt::format("to_{0} + {1}, {0} + (long long)k * ld{0} + {0}_at, k < K ? {0}_left : 0, {0}_whole",
+                            o.name, chunk_place(o, "row", fmt::format("{}_chunk", o.name))));
+  out_.line("{}{};", row_guard(o), copy);
+  out_.close();
+}
+
+// k runs over the window's places and, within, over channels rounded up to whole chunks.
+void ContractEmitter::load_image(const Operand& o) {
+  const ContractImage& image = spec_.image;
+  const int64_t chunk = spec_.chunk();
+  const int64_t padded = (image.channels + chunk - 1) / chunk * chunk;
+  out_.line("const int a_k = ahead * {} + a_chunk * {};", tile_.k, chunk);
+  out_.line("const int tap = a_k / {0}, channel = a_k % {0};", padded);
+  out_.line("const int dy = tap / {0} * {1}, dx = tap % {0} * {2};", image.kernel[1], image.dilations[0],
+            image.dilations[1]);
+  if (padded == image.channels) {
+    out_.line("const int a_left = a_k < K ? {} : 0;", chunk);
+  } else {
+    out_.line("const int a_left = a_k >= K ? 0 : {0} - channel < {1} ? {0} - channel : {1};", image.channels, chunk);
+  }
+  if (!image.transposed) out_.line("const int shift = (dy * width_ + dx) * {} + channel;", image.all_channels);
+  out_.line("#pragma unroll");
+  out_.open("for (int i = 0; i < {}; ++i)", passes_of(o));
+  out_.line("const int row = a_row + i * {};", rows_a_pass(o));
+  if (image.transposed) {
+    out_.line("const int down = a_y[i] - dy, right = a_x[i] - dx;");
+    out_.line("const int y = down / {}, x = right / {};", image.strides[0], image.strides[1]);
+    out_.line(
+        "const bool inside = down >= 0 && right >= 0 && down % {} == 0 && right % {} == 0 && y < height_ && x < "
+        "width_;",
+        image.strides[0], image.strides[1]);
+    out_.line("const int from = a_start[i] + (y * width_ + x) * {} + channel;", image.all_channels);
+  } else {
+    out_.line(
+        "const bool inside = (unsigned int)(a_y[i] + dy) < (unsigned int)height_ && "
+        "(unsigned int)(a_x[i] + dx) < (unsigned int)width_;");
+    out_.line("const int from = a_start[i] + shift;");
+  }
+  const std::string copy =
+      out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16",
+                fmt::format("to_a + {}, a + from, inside ? a_left : 0, a_whole", chunk_place(o, "row", "a_chunk")));
+  out_.line("{}{};", row_guard(o), copy);
+  out_.close();
+}
+
+}  // namespace deepjit

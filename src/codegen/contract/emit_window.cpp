@@ -1,0 +1,186 @@
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "codegen/contract/window.h"
+#include "codegen/cuda/emit_cuda_scalar.h"
+
+namespace deepjit {
+
+namespace {
+
+class WindowEmitter {
+ public:
+  WindowEmitter(const WindowSpec& spec, const WindowTile& tile)
+      : spec_(spec), tile_(tile), element_(cuda_memory_type(spec.type)), chunk_(window_chunk(spec)) {}
+
+  ContractText run(const std::string& name) {
+    emit_arguments(name);
+    emit_place();
+    emit_windows();
+    emit_results();
+    out_.close();
+    out_.close();
+    return {name, out_.finish(), 0};
+  }
+
+ private:
+  using Kind = WindowSpec::Kind;
+
+  void emit_arguments(const std::string& name) {
+    out_.line("extern \"C\" __global__ void __launch_bounds__({}) {}(", tile_.threads, name);
+    std::vector<std::string> types(static_cast<size_t>(spec_.inputs), "void");
+    types[0] = element_;
+    if (spec_.has_weights()) types[1] = element_;
+    for (const EpilogueOperand& o : spec_.epilogue.operands) {
+      types[static_cast<size_t>(o.input)] = cuda_memory_type(o.dtype);
+    }
+    for (size_t i = 0; i < types.size(); ++i) out_.line("    const {}* in{},", types[i], i);
+    out_.line("    {}* out,", element_);
+    std::string more;
+    for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) {
+      more += fmt::format(", long long x{0}_1, long long x{0}_2", i);
+    }
+    out_.open(
+        "    long long images, long long height_, long long width_, long long out_height_, long long out_width_{})",
+        more);
+    out_.line("const int height = (int)height_, width = (int)width_;");
+    out_.line("const int out_height = (int)out_height_, out_width = (int)out_width_;");
+    out_.line("const long long columns = {};", spec_.image.channels);
+  }
+
+  void emit_place() {
+    const int64_t chunks = spec_.image.channels / chunk_;
+    out_.line("const int groups = (out_width + {0} - 1) / {0};", tile_.pixels);
+    out_.line("const long long items = images * out_height * groups * {};", chunks);
+    out_.open(
+        "for (long long item = (long long)blockIdx.x * {0} + threadIdx.x; item < items; item += (long long)gridDim.x * "
+        "{0})",
+        tile_.threads);
+    out_.line("const int c = (int)(item % {}) * {};", chunks, chunk_);
+    out_.line("long long rest = item / {};", chunks);
+    out_.line("const int first = (int)(rest % groups) * {}; rest /= groups;", tile_.pixels);
+    out_.line("const int line = (int)(rest % out_height);");
+    out_.line("const int image = (int)(rest / out_height);");
+    out_.line("const int top = line * {} - {}, left = first * {} - {};", spec_.image.strides[0], spec_.image.pads[0],
+              spec_.image.strides[1], spec_.image.pads[1]);
+    out_.line("float sums[{}][{}];", tile_.pixels, chunk_);
+    out_.line("#pragma unroll");
+    out_.open("for (int p = 0; p < {}; ++p)", tile_.pixels);
+    out_.line("#pragma unroll");
+    out_.line("for (int k = 0; k < {}; ++k) sums[p][k] = {};", chunk_,
+              spec_.kind == Kind::MAXIMUM ? "__int_as_float((int)0xff800000)" : "0.0f");
+    out_.close();
+  }
+
+  std::string vector() { return out_.vector_type(spec_.type, chunk_); }
+
+  // One row of the windows after another: what several results read is loaded once.
+  void emit_windows() {
+    const ContractImage& image = spec_.image;
+    const int64_t reach = (tile_.pixels - 1) * image.strides[1] + (image.kernel[1] - 1) * image.dilations[1] + 1;
+    if (image.kernel[0] <= 7) out_.line("#pragma unroll");
+    out_.open("for (int dy = 0; dy < {}; ++dy)", image.kernel[0]);
+    out_.line("const int y = top + dy * {};", image.dilations[0]);
+    out_.line("if (y < 0 || y >= height) continue;");
+    out_.line("const {}* const from = in0 + (((long long)image * height + y) * width + left) * columns + c;", element_);
+    if (spec_.has_weights()) {
+      out_.line("{} weights[{}];", vector(), image.kernel[1]);
+      out_.line("#pragma unroll");
+      out_.line("for (int dx = 0; dx < {0}; ++dx) weights[dx] = *(const {1}*)(in1 + (dy * {0} + dx) * columns + c);",
+                image.kernel[1], vector());
+    }
+    if (reach <= 64) out_.line("#pragma unroll");
+    out_.open("for (int i = 0; i < {}; ++i)", reach);
+    out_.line("if (left + i < 0 || left + i >= width) continue;");
+    out_.line("const {0} x = *(const {0}*)(from + i * columns);", vector());
+    out_.line("#pragma unroll");
+    out_.open("for (int p = 0; p < {}; ++p)", tile_.pixels);
+    out_.line("#pragma unroll");
+    out_.open("for (int dx = 0; dx < {}; ++dx)", image.kernel[1]);
+    out_.line("if (p * {} + dx * {} != i) continue;", image.strides[1], image.dilations[1]);
+    out_.open_lanes(chunk_);
+    const std::string value = cuda_text::from_memory(out_, "x.at[k]", spec_.type);
+    switch (spec_.kind) {
+      case Kind::DEPTHWISE:
+        out_.line("sums[p][k] = __fmaf_rn({}, {}, sums[p][k]);", value,
+                  cuda_text::from_memory(out_, "weights[dx].at[k]", spec_.type));
+        break;
+      case Kind::MAXIMUM:
+        out_.line("sums[p][k] = {};", out_.call("upper_f32", "sums[p][k], " + value));
+        break;
+      case Kind::AVERAGE:
+        out_.line("sums[p][k] += {};", value);
+    }
+    for (int i = 0; i < 5; ++i) out_.close();
+  }
+
+  // Places of a window along one axis that an average counts.
+  std::string count(const char* start, const char* size, size_t axis) const {
+    const ContractImage& image = spec_.image;
+    const int64_t d = image.dilations[axis];
+    const std::string end = spec_.counts_pads ? fmt::format("({} + {})", size, spec_.pads_end[axis]) : size;
+    std::string text;
+    // Those at start + j * d in [low, end).
+    const std::string low = spec_.counts_pads ? "" : fmt::format("{} < 0 ? ({} - {}) / {} : ", start, d - 1, start, d);
+    text = fmt::format("((({0} - {1} + {2}) / {3} < {4} ? ({0} - {1} + {2}) / {3} : {4})", end, start, d - 1, d,
+                       image.kernel[axis]);
+    return text + (low.empty() ? ")" : fmt::format(" - ({}0))", low));
+  }
+
+  void emit_results() {
+    out_.line("#pragma unroll");
+    out_.open("for (int p = 0; p < {}; ++p)", tile_.pixels);
+    out_.line("if (first + p >= out_width) break;");
+    out_.line("const long long r = ((long long)image * out_height + line) * out_width + first + p;");
+    if (spec_.kind == Kind::AVERAGE) {
+      out_.line("const int across = left + p * {};", spec_.image.strides[1]);
+      out_.line("const float places = (float)({} * {});", count("top", "height", 0), count("across", "width", 1));
+    }
+    for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) {
+      const EpilogueOperand& o = spec_.epilogue.operands[i];
+      out_.line("const {}* const p{} = in{} + {}{};", cuda_memory_type(o.dtype), i, o.input,
+                epilogue_row_offset(o, i, "r", "columns"), o.columns ? " + c" : "");
+    }
+    out_.line("{} y;", vector());
+    out_.open_lanes(chunk_);
+    const std::string sum = spec_.kind == Kind::AVERAGE ? "sums[p][k] / places" : "sums[p][k]";
+    const std::string value = emit_epilogue_element(out_, spec_.epilogue, spec_.type, sum, [&](size_t i) {
+      return fmt::format("p{}[{}]", i, spec_.epilogue.operands[i].columns ? "k" : "0");
+    });
+    out_.line("y.at[k] = {};", cuda_text::to_memory(out_, value, spec_.type));
+    out_.close();
+    out_.line("*({}*)(out + r * columns + c) = y;", vector());
+    out_.close();
+  }
+
+  const WindowSpec& spec_;
+  WindowTile tile_;
+  CudaWriter out_;
+  std::string element_;
+  int chunk_;
+};
+
+}  // namespace
+
+std::string WindowTile::to_string() const { return fmt::format("window{}x{}", pixels, threads); }
+
+WindowTile WindowTile::parse(const std::string& text) {
+  WindowTile t;
+  const int found = std::sscanf(text.c_str(), "window%2dx%4d", &t.pixels, &t.threads);
+  const bool fits = found == 2 && t.pixels > 0 && t.threads > 0 && t.threads <= 1024 && t.threads % 32 == 0;
+  if (!fits || t.to_string() != text) throw Error(Code::ENGINE_RANGE, "\"" + text + "\" is no tile of a window");
+  return t;
+}
+
+int window_chunk(const WindowSpec& spec) {
+  const int whole = spec.type == DType::FLOAT32 ? 4 : 8;
+  return spec.image.channels % whole == 0 ? whole : 1;
+}
+
+ContractText emit_window(const WindowSpec& spec, const WindowTile& tile) {
+  const std::string text = WindowEmitter(spec, tile).run("window").source;
+  return WindowEmitter(spec, tile).run("window_" + sha256_hex(text).substr(0, 12));
+}
+
+}  // namespace deepjit

@@ -1,0 +1,98 @@
+// Weights between the model's layout and that of the kernels.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "kernels/nvrtc/contract_problem.h"
+
+namespace deepjit::nvrtc_gpu {
+
+namespace {
+
+int64_t packed_count(const WeightLayout& l) {
+  return checked_mul(checked_mul(l.groups, l.n), checked_mul(l.places, l.padded));
+}
+
+// Calls move(place in the model's layout, place in the packed one) for every element.
+template <typename F>
+void for_each_weight(const WeightLayout& l, F&& move) {
+  for (int64_t g = 0; g < l.groups; ++g) {
+    for (int64_t n = 0; n < l.n; ++n) {
+      for (int64_t c = 0; c < l.channels; ++c) {
+        const int64_t outer = l.channels_first ? (g * l.channels + c) * l.n + n : (g * l.n + n) * l.channels + c;
+        for (int64_t t = 0; t < l.places; ++t) {
+          move(outer * l.places + t, ((g * l.n + n) * l.places + t) * l.padded + c);
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+void move_weights(const WeightLayout& l, const Tensor& from, const Tensor& to, bool pack) {
+  const T* source = static_cast<const T*>(from.view().data);
+  T* target = static_cast<T*>(to.view().data);
+  for_each_weight(l, [&](int64_t plain, int64_t packed) {
+    if (pack)
+      target[packed] = source[plain];
+    else
+      target[plain] = source[packed];
+  });
+}
+
+void move_weights(const WeightLayout& l, size_t size, const Tensor& from, const Tensor& to, bool pack) {
+  if (size == 4) return move_weights<uint32_t>(l, from, to, pack);
+  check_internal(size == 2, "weights of another size than 2 or 4 bytes");
+  move_weights<uint16_t>(l, from, to, pack);
+}
+
+}  // namespace
+
+std::string WeightLayout::to_string() const {
+  return fmt::format("weights {} {} {} {} {} {}", groups, n, channels, places, padded, channels_first ? 1 : 0);
+}
+
+WeightLayout WeightLayout::parse(const std::string& text) {
+  WeightLayout l;
+  long long v[6] = {};
+  const int found = std::sscanf(text.c_str(), "weights %12lld %12lld %12lld %12lld %12lld %1lld", &v[0], &v[1], &v[2],
+                                &v[3], &v[4], &v[5]);
+  l = {v[0], v[1], v[2], v[3], v[4], v[5] != 0};
+  const bool fits = found == 6 && l.groups > 0 && l.n > 0 && l.channels > 0 && l.places > 0 && l.padded >= l.channels;
+  if (!fits || l.to_string() != text) throw Error(Code::ENGINE_RANGE, "\"" + text + "\" is no layout of weights");
+  return l;
+}
+
+WeightLayout weight_layout(const ContractProblem& p, const StepShape& shape) {
+  const int64_t places = checked_mul(p.kernel[0], p.kernel[1]);
+  if (p.kind == ContractProblem::Kind::DEPTHWISE) return {1, places, p.channels, 1, p.channels, true};
+  if (p.all_channels > 0) return {p.groups, p.n, p.channels, places, p.ldb / places, p.transposed};
+  const Dims& dims = shape.inputs[1].dims;
+  const bool turned =
+      dims.rank() > 1 && shape.step->attrs.get_int(shape.step->op == "Gemm" ? "transB" : "trans_b", 0) != 0;
+  return {dims.count() / (p.n * p.k), p.n, p.k, 1, p.ldb, !turned};
+}
+
+Tensor pack_weights(const WeightLayout& layout, const Tensor& plain) {
+  const size_t size = dtype_size(plain.dtype());
+  check_internal(plain.count() == layout.groups * layout.n * layout.channels * layout.places,
+                 "weights of another size");
+  Tensor packed(DType::UINT8, {checked_mul(packed_count(layout), static_cast<int64_t>(size))});
+  std::memset(packed.view().data, 0, static_cast<size_t>(packed.bytes()));
+  move_weights(layout, size, plain, packed, true);
+  return packed;
+}
+
+Tensor unpack_weights(const WeightLayout& layout, const Tensor& packed, const TensorDesc& plain) {
+  const auto size = static_cast<int64_t>(dtype_size(plain.dtype));
+  const int64_t count = checked_mul(checked_mul(layout.groups, layout.n), checked_mul(layout.channels, layout.places));
+  if (count != plain.count() || packed.bytes() != checked_mul(packed_count(layout), size)) {
+    throw Error(Code::ENGINE_RANGE, "packed weights do not fit their plain form " + plain.dims.to_string());
+  }
+  Tensor result(plain.dtype, plain.dims);
+  move_weights(layout, static_cast<size_t>(size), packed, result, false);
+  return result;
+}
+
+}  // namespace deepjit::nvrtc_gpu
