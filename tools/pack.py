@@ -109,17 +109,9 @@ def check_libraries() -> list[str]:
 def add_tests() -> None:
     tests = ROOT / "tests/gpu"
     env = os.environ | {"PYTHONPATH": str(TARGET / "python")}  # the packed module itself: so it is seen to import
-    for script, folder in (
-        ("export_cases.py", "cases"),
-        ("export_bench.py", "bench"),
-        ("export_contracts.py", "contracts"),
-    ):
+    for script, folder in (("export_cases.py", "cases"), ("export_bench.py", "bench")):
         subprocess.run([sys.executable, tests / script, TARGET / "tests" / folder], check=True, env=env)
-<<<<<<< HEAD
-    for script in ("gpu_test.py", "io_torch.py"):
-=======
-    for script in ("gpu_test.py", "export_contracts.py"):
->>>>>>> 3dc27bd (Attention as one generated kernel, and the pass that names it where it is written out; a script that times nets beside PyTorch)
+    for script in ("gpu_test.py", "io_torch.py", "export_contracts.py"):
         shutil.copy(tests / script, TARGET / "tests")
     start = TARGET / "gpu-test"
     start.write_text('#!/bin/sh\nexec python3 "$(dirname "$0")/tests/gpu_test.py" "$@"\n')

@@ -79,8 +79,8 @@ std::vector<Pass> default_pipeline(int level, double fold_work, const std::vecto
     list.push_back({"fold_pads", "again, for Pads that a Transpose kept from their convolution", fold_pads, 3});
     add_cleanup(list, 3, budget);
   }
-  list.push_back({"fuse_attention", "names attention that is written out; once types and layouts are final",
-                  fuse_attention, 4});
+  list.push_back(
+      {"fuse_attention", "names attention that is written out; once types and layouts are final", fuse_attention, 4});
   list.push_back({"transposes", "cancels the Transposes that attention brought; before epilogues hide products",
                   reduce_transposes, 4});
   list.push_back({"fuse_epilogue",
