@@ -20,6 +20,7 @@
 #include "passes/fusion/split_to_slices.h"
 #include "passes/layout/layout_nhwc.h"
 #include "passes/layout/sink_views.h"
+#include "passes/layout/space_to_depth.h"
 #include "passes/layout/transposes.h"
 
 namespace deepjit {
@@ -73,6 +74,7 @@ std::vector<Pass> default_pipeline(int level, double fold_work, const std::vecto
   if (level == 1 && !conversions.empty()) add_cleanup(list, 3, budget);
   if (level < 2) return list;
   if (level >= 3) {
+    list.push_back({"space_to_depth", "more channels for images of few; while channels come first", deepen_images});
     list.push_back(
         {"layout_nhwc", "channels last for convolutions; after weights are final, before Transposes cancel", use_nhwc});
     list.push_back({"transposes", "cancels the Transposes that the layout brought", reduce_transposes, 3});
