@@ -163,3 +163,76 @@ def test_real_models(name):
         for output in want:
             scale = np.abs(want[output]).max()
             np.testing.assert_allclose(got[output], want[output], rtol=0, atol=1e-4 * scale + 1e-6, err_msg=output)
+
+
+def test_an_index_that_lies_outside_is_told():
+    """By the kernel itself; runs before and after it are right, as graphs too."""
+    table = np.random.default_rng(0).standard_normal((10, 8)).astype(np.float32)
+    made = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (int64[N] i) => (float[N,8] y)'
+        "{ e = Gather (table, i) y = Neg (e) }"
+    )
+    made.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    engine = deepjit.build(made, device="cuda", targets="sm_90", ranges={"i": ((1,), (4,), (9,))}, device_only=True)
+    context = engine.create_context()
+    good = np.array([0, 9, -10, 3])
+    for _ in range(3):
+        np.testing.assert_array_equal(context.run({"i": good})["y"], -table[good])
+        for bad in (10, -11):
+            with pytest.raises(deepjit.Error) as told:
+                context.run({"i": np.array([1, bad, 2, 3])})
+            assert told.value.code == 505 and "Gather_0" in str(told.value)
+
+
+def half(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float16)
+
+
+# What only contractions are made of, in 16 bits: inputs, results, nodes, constants.
+CONTRACTIONS = {
+    "stem and depthwise": (
+        "(float16[N,3,16,16] x) => (float16[N,16,4,4] y)",
+        "c = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w1, b1) r = Relu (c)"
+        " d = Conv <group = 16, pads = [1, 1, 1, 1]> (r, w2) s = Add (d, r)"
+        " y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (s)",
+        {"w1": half(16, 3, 3, 3) / 5, "b1": half(16, seed=1), "w2": half(16, 1, 3, 3, seed=2) / 3},
+        (3, 16, 16),
+    ),
+    "attention": (
+        "(float16[N,20,32] x) => (float16[N,20,32] y)",
+        "q = MatMul (x, w1) k = MatMul (x, w2) v = MatMul (x, w3) q4 = Reshape (q, split) k4 = Reshape (k, split)"
+        " v4 = Reshape (v, split) q5 = Transpose <perm = [0, 2, 1, 3]> (q4) k5 = Transpose <perm = [0, 2, 3, 1]> (k4)"
+        " v5 = Transpose <perm = [0, 2, 1, 3]> (v4) s = MatMul (q5, k5) t = Mul (s, quarter) p = Softmax (t)"
+        " o = MatMul (p, v5) o2 = Transpose <perm = [0, 2, 1, 3]> (o) o3 = Reshape (o2, join) y = Add (o3, x)",
+        {
+            "w1": half(32, 32) / 6,
+            "w2": half(32, 32, seed=1) / 6,
+            "w3": half(32, 32, seed=2) / 6,
+            "split": np.array([0, 0, 2, 16]),
+            "join": np.array([0, 0, 32]),
+            "quarter": np.array(0.25, np.float16),
+        },
+        (20, 32),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_contractions_agree_with_the_cpu(name):
+    ends, nodes, constants, dims = CONTRACTIONS[name]
+    made = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> g {ends} {{ {nodes} }}')
+    made.graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in constants.items())
+    ranges = {"x": tuple((n, *dims) for n in (1, 2, 3))}
+    engine = deepjit.build(made, device="cuda", targets="sm_90", ranges=ranges, device_only=True)
+    kinds = ("deepjit.Conv", "deepjit.MaxPool", "MatMul", "deepjit.MatMul", "Attention")
+    tactics = [step["tactic"] for step in engine.steps if step["op"] in kinds]
+    assert len(tactics) >= 3 and all(t.split(":")[1].startswith(("mma", "window", "attention")) for t in tactics), (
+        tactics
+    )
+    assert any("attention" in t for t in tactics) == (name == "attention")
+    reference = deepjit.build(made, tune=False)
+    for n in (1, 2, 3, 2):
+        x = half(n, *dims, seed=n)
+        want = reference.run({"x": x})["y"].astype(np.float32)
+        got = engine.run({"x": x})["y"].astype(np.float32)
+        assert np.abs(got - want).max() < 4e-3 * np.abs(want).max()
