@@ -4,6 +4,8 @@
 #include <cstring>
 #include <set>
 
+#include "program/base_op.h"
+
 namespace deepjit {
 
 namespace {
@@ -11,16 +13,11 @@ namespace {
 constexpr int64_t kSmall = 1 << 18;  // elements of a result that is checked whole
 constexpr int64_t kRows = 64;        // of a product of two matrices
 
-std::string base_op(const Step& step) {
-  const std::string prefix = "deepjit.";
-  return step.op.rfind(prefix, 0) == 0 ? step.op.substr(prefix.size()) : step.op;
-}
-
 // Does input i have a place of its own for each along the first dim of the result?
 bool follows(const StepShape& shape, size_t i) {
   const TensorDesc& input = shape.inputs[i];
   const Dims& result = shape.outputs[0].dims;
-  const std::string op = base_op(*shape.step);
+  const std::string op = base_op(shape.step->op);
   const bool mask = op == "Attention" && i == 3;  // over [batch, heads, queries, keys], whatever the rank of the result
   if (input.dtype == DType::UNDEFINED || input.dims.rank() != (mask ? 4 : result.rank())) return false;
   if (input.dims[0] != result[0]) return false;
@@ -35,7 +32,7 @@ int64_t places_to_check(const StepShape& shape) {
                                             "MaxPool", "AveragePool",   "Attention"};
   const Step& step = *shape.step;
   const Dims& result = shape.outputs[0].dims;
-  if (ops.count(base_op(step)) == 0 || result.rank() < 2 || result.count() <= kSmall || !follows(shape, 0)) return 0;
+  if (ops.count(base_op(step.op)) == 0 || result.rank() < 2 || result.count() <= kSmall || !follows(shape, 0)) return 0;
   if (step.attrs.get_int("trans_a", 0) != 0 || step.attrs.get_int("transA", 0) != 0) return 0;
   for (size_t i = 1; i < shape.outputs.size(); ++i) {
     if (shape.outputs[i].dtype != DType::UNDEFINED) return 0;

@@ -54,6 +54,10 @@ struct ContractProblem {
   std::string built_in() const;
 };
 
+inline bool has_operand(const StepShape& shape, size_t i) {
+  return i < shape.inputs.size() && shape.inputs[i].dtype != DType::UNDEFINED;
+}
+
 // Is the step a convolution, matrix product or pool?
 bool is_contraction(const Step& step);
 

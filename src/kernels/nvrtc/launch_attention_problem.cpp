@@ -3,14 +3,11 @@
 #include <cmath>
 
 #include "kernels/nvrtc/attention_problem.h"
+#include "kernels/nvrtc/contract_problem.h"
 
 namespace deepjit::nvrtc_gpu {
 
 namespace {
-
-bool has(const StepShape& shape, size_t i) {
-  return i < shape.inputs.size() && shape.inputs[i].dtype != DType::UNDEFINED;
-}
 
 // Strides of batch, head and row.
 struct Strides {
@@ -30,7 +27,7 @@ std::string obstacle(const StepShape& shape) {
     return "it is not generated for " + std::string(dtype_name(type));
   if (shape.inputs[1].dtype != type || shape.inputs[2].dtype != type) return "Q, K and V have different types";
   for (size_t i = 4; i < shape.inputs.size(); ++i) {
-    if (has(shape, i)) return "its keys are cached or padded";
+    if (has_operand(shape, i)) return "its keys are cached or padded";
   }
   for (size_t i = 1; i < shape.outputs.size(); ++i) {
     if (shape.outputs[i].dtype != DType::UNDEFINED) return "more than its first output is read";
@@ -86,7 +83,7 @@ AttentionProblem attention_problem(const StepShape& shape) {
     return p;
   }
   int64_t mask[4] = {0, 0, 0, 0};
-  if (has(shape, 3)) {
+  if (has_operand(shape, 3)) {
     p.mask = shape.inputs[3].dtype;
     const bool known =
         p.mask == DType::BOOL || (is_float(p.mask) && dtype_size(p.mask) >= 2 && p.mask != DType::FLOAT64);

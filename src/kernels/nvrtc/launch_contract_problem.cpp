@@ -6,21 +6,13 @@
 #include "kernels/nvrtc/contract_problem.h"
 #include "ops/linear/conv_shape.h"
 #include "ops/linear/epilogue.h"
+#include "program/base_op.h"
 
 namespace deepjit::nvrtc_gpu {
 
 namespace {
 
 using Kind = ContractProblem::Kind;
-
-bool has(const StepShape& shape, size_t i) {
-  return i < shape.inputs.size() && shape.inputs[i].dtype != DType::UNDEFINED;
-}
-
-std::string base_op(const Step& step) {
-  const std::string prefix = "deepjit.";
-  return step.op.rfind(prefix, 0) == 0 ? step.op.substr(prefix.size()) : step.op;
-}
 
 bool is_constant(const StepShape& shape, size_t i) {
   const int32_t buffer = shape.step->inputs[i];
@@ -91,14 +83,14 @@ void add_epilogue(const StepShape& shape, const Dims& result, ContractProblem& p
   if (shape.step->op == "Gemm") {
     const double alpha = shape.step->attrs.get_float("alpha", 1), beta = shape.step->attrs.get_float("beta", 1);
     if (alpha != 1) add_term(shape, result, {"Linear", alpha, 0, -1}, -1, p);
-    if (has(shape, 2) && beta != 0) add_term(shape, result, {"Add", beta, 0, -1}, 2, p);
+    if (has_operand(shape, 2) && beta != 0) add_term(shape, result, {"Add", beta, 0, -1}, 2, p);
     return;
   }
   if (p.is_product() || p.kind == Kind::DEPTHWISE) {
-    if (has(shape, 2)) add_term(shape, result, {"Add", 1, 0, -1}, 2, p);
+    if (has_operand(shape, 2)) add_term(shape, result, {"Add", 1, 0, -1}, 2, p);
   }
   for (const EpilogueOp& op : epilogue_of(shape.step->attrs)) {
-    if (op.operand >= 0 && !has(shape, static_cast<size_t>(op.operand))) {
+    if (op.operand >= 0 && !has_operand(shape, static_cast<size_t>(op.operand))) {
       p.reason = "an operand of the epilogue is missing";
       return;
     }
@@ -300,7 +292,7 @@ std::string size_obstacle(const ContractProblem& p) {
 }  // namespace
 
 bool is_contraction(const Step& step) {
-  const std::string op = base_op(step);
+  const std::string op = base_op(step.op);
   for (const char* known : {"MatMul", "Gemm", "Conv", "ConvTranspose", "MaxPool", "AveragePool"}) {
     if (op == known) return true;
   }
@@ -308,7 +300,7 @@ bool is_contraction(const Step& step) {
 }
 
 ContractProblem contract_problem(const StepShape& shape) {
-  const std::string op = base_op(*shape.step);
+  const std::string op = base_op(shape.step->op);
   ContractProblem p;
   p.reason = op + " is no convolution, product or pool";
   if (!is_contraction(*shape.step)) return p;

@@ -1,6 +1,7 @@
 // The run side of the oneDNN provider: finds the family of a step and lets it build the kernel.
 #include "kernels/kernel.h"
 #include "kernels/onednn/families.h"
+#include "program/base_op.h"
 
 namespace deepjit {
 
@@ -67,10 +68,7 @@ std::unique_ptr<PrimitiveKernel> make_kernel(const Family& family, const StepSha
   return kernel;
 }
 
-std::string base_op(const Step& step) {
-  const std::string prefix = "deepjit.";
-  return step.op.rfind(prefix, 0) == 0 ? step.op.substr(prefix.size()) : step.op;
-}
+std::string base_op(const Step& step) { return deepjit::base_op(step.op); }
 
 std::string common_obstacle(const StepShape& shape, DType dtype, size_t inputs) {
   std::vector<TensorDesc> operands(shape.inputs.begin(),
