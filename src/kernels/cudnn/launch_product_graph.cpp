@@ -74,11 +74,16 @@ class ProductBuilder final : public GraphBuilder {
       joined_ = joined_ && (rows == 1 || rows == joined(result_)[rank - 2]);
     }
     if (!joined_) return;
-    a.dims = joined(a.dims);
+    a.dims = in_three(joined(a.dims));
     a.strides = dense(a.dims);
-    result_ = joined(result_);
+    TensorSpec& w = g_.tensors[static_cast<size_t>(g_.w)];
+    w.dims = in_three(w.dims);
+    w.strides = in_three(w.strides);
+    result_ = in_three(joined(result_));
     result_strides_ = dense(result_);
   }
+  // The last three: cuDNN has kernels for one batch dim, and those in front are 1 now.
+  static Ints in_three(const Ints& dims) { return {dims.end() - 3, dims.end()}; }
   static Ints joined(Ints dims) {
     for (size_t i = 0; i + 2 < dims.size(); ++i) {
       dims[dims.size() - 2] *= dims[i];
@@ -97,7 +102,7 @@ class ProductBuilder final : public GraphBuilder {
   }
 
   int add_operand(int input) override {
-    const Ints dims = joined_ ? joined(operand_dims(input)) : operand_dims(input);
+    const Ints dims = joined_ ? in_three(joined(operand_dims(input))) : operand_dims(input);
     return add_tensor(TensorSpec::Kind::INPUT, in(input).dtype, dims, dense(dims), input);
   }
 
