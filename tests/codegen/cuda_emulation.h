@@ -216,7 +216,6 @@ static inline void copy_later(void* to, const void* from, int bytes) {
   else
     make_copy(copy);
 }
-static inline void copy_later_32(void* to, const void* from, int bytes) { copy_later(to, from, bytes); }
 static inline void copies_end() { ++emulation::copy_groups[threadIdx.x]; }
 static inline void copies_left(int groups) {
   auto& own = emulation::copies[threadIdx.x];

@@ -13,14 +13,18 @@ struct __align__(16) Chunk16 {
 };
 )";
 
-// The first `valid` elements of a chunk, and zeros: at once and in the background where the chunk is aligned.
-constexpr const char* kCopyChunk16 = R"(
+// The first `bytes` of an aligned chunk, and zeros, in the background.
+constexpr const char* kCopyLater = R"(
 #ifndef DEEPJIT_EMULATED
 static __device__ __forceinline__ void copy_later(void* to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes) : "memory");
 }
 #endif
+)";
+
+// The first `valid` elements of a chunk, and zeros: at once and in the background where the chunk is aligned.
+constexpr const char* kCopyChunk16 = R"(
 static __device__ __forceinline__ void copy_chunk_16(void* to, const unsigned short* from, int valid, bool whole) {
   if (whole) return copy_later(to, from, valid * 2);
   unsigned int words[4];
@@ -33,14 +37,8 @@ static __device__ __forceinline__ void copy_chunk_16(void* to, const unsigned sh
 }
 )";
 constexpr const char* kCopyChunk32 = R"(
-#ifndef DEEPJIT_EMULATED
-static __device__ __forceinline__ void copy_later_32(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes) : "memory");
-}
-#endif
 static __device__ __forceinline__ void copy_chunk_32(void* to, const float* from, int valid, bool whole) {
-  if (whole) return copy_later_32(to, from, valid * 4);
+  if (whole) return copy_later(to, from, valid * 4);
   float floats[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) floats[i] = i < valid ? from[i] : 0.0f;
@@ -148,6 +146,7 @@ static __device__ __forceinline__ float near_erf(float x) {
 const char* product_library_text(const std::string& name) {
   static const std::map<std::string, const char*> texts = {
       {"Chunk16", kChunk},
+      {"copy_later", kCopyLater},
       {"copy_chunk_16", kCopyChunk16},
       {"copy_chunk_32", kCopyChunk32},
       {"copies_end", kCopies},

@@ -71,7 +71,9 @@ class NvrtcOfferer final : public Offerer {
 
   void compile(const StepShape& shape, const Tactic& tactic) const override {
     Tactic packed = tactic;
-    pack(shape, packed);
+    StepShape without_weights = shape;  // code alone is wanted: packing them takes longer than the text
+    if (is_contract_variant(tactic.variant)) without_weights.constants.assign(shape.constants.size(), nullptr);
+    pack(without_weights, packed);
   }
 
   void pack(const StepShape& shape, Tactic& tactic) const override {

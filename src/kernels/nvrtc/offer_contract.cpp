@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "kernels/nvrtc/attention_problem.h"
 #include "kernels/nvrtc/contract_data.h"
+#include "program/tf32.h"
 
 namespace deepjit::nvrtc_gpu {
 
@@ -172,11 +173,6 @@ std::vector<std::string> attention_variants(const AttentionProblem& p, const Ste
   return variants;
 }
 
-bool takes_tf32(const StepShape& shape) {
-  const auto precision = shape.program->metadata.find("build.precision");
-  return precision != shape.program->metadata.end() && precision->second == "tf32";
-}
-
 }  // namespace
 
 std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const ContractSpec& spec, bool tf32,
@@ -260,8 +256,8 @@ Offer offer_contract(const StepShape& shape) {
     variants = attention_variants(scores, shape);
   } else if (problem.is_product()) {
     const int processors = shape.device != nullptr ? shape.device->info().processors : kUsualProcessors;
-    for (const ContractTile& t :
-         contract_tiles(problem, contract_spec(problem, shape), takes_tf32(shape), processors)) {
+    for (const ContractTile& t : contract_tiles(problem, contract_spec(problem, shape),
+                                                may_use_tf32(*shape.program, *shape.step), processors)) {
       variants.push_back(t.to_string());
     }
   } else {
