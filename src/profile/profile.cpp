@@ -194,6 +194,7 @@ class Profiler {
     // What is done with a run's marks leaves the caches colder for the next: one that does not count warms them again.
     constexpr double kShortUs = 2000;
     const bool settles = timed_plain_run() < kShortUs;
+    device_us_.clear();  // of the runs that count, and of no other
     std::vector<double> unprofiled;
     const auto start = Clock::now();
     while (!enough(start, samples_.runs(), options_.seconds)) {
