@@ -9,6 +9,7 @@
 
 #include "cli/files.h"
 #include "cli/npz.h"
+#include "compiler/option_text.h"
 #include "import/user_ops/registry.h"
 #include "passes/pipeline.h"
 

@@ -9,6 +9,7 @@
 #include "base/small_types.h"
 #include "cli/npy.h"
 #include "compiler/build.h"
+#include "compiler/option_text.h"
 #include "ops/sequence/sequence.h"
 
 namespace deepjit::cli {

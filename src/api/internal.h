@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compiler/build.h"
+#include "compiler/option_text.h"
 #include "compiler/user_op_check.h"
 #include "doctor/doctor.h"
 #include "engine/format.h"

@@ -1,4 +1,5 @@
-// The build driver: the only place that knows all stages. build.cpp tells the whole story on one page.
+// The build driver: the only place that knows all stages. build.cpp tells the whole story on one page; tuning.h is the
+// part of it that a saved engine can go through again.
 #pragma once
 
 #include <functional>
@@ -68,21 +69,5 @@ struct BuildResult {
 BuildResult build(std::span<const uint8_t> model, const BuildOptions& options);
 // Reads the file and sets options.model_folder to its folder when that is empty.
 BuildResult build_file(const std::string& path, BuildOptions options);
-
-// The names that BuildOptions::disabled_passes may hold: every pass, "regions" for the fusion into generated
-// kernels, and "combos" for several of those in one launch.
-std::vector<std::string> switchable_passes();
-// Throws Error(ARGUMENT), with the list, for a name that is none.
-void check_switchable(const std::string& name);
-
-// Parses "sm_80,sm_90" or "80,90". Throws Error(ARGUMENT).
-std::vector<int> parse_targets(const std::string& text);
-
-// Parses "1x3x224x224". Throws Error(ARGUMENT).
-Dims parse_shape(const std::string& text);
-
-// Parses "x=1x3x224x224:8x3x224x224:32x3x224x224" (min:opt:max, or one shape for all three) into
-// `ranges`. Throws Error(ARGUMENT).
-void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges);
 
 }  // namespace deepjit

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/build.h"
+#include "compiler/option_text.h"
 #include "doctor/checkup.h"
 #include "doctor/editor.h"
 #include "doctor/measure.h"

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "compiler/build.h"
+#include "compiler/option_text.h"
 
 namespace deepjit::doctor {
 

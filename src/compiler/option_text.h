@@ -1,0 +1,31 @@
+// What users write for build options: names of passes, lists of GPUs, shapes and ranges.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace deepjit {
+
+// The names of passes that a build can be told to leave out, in BuildOptions::disabled_passes.
+inline constexpr const char* kRegions = "regions";  // the fusion into generated kernels
+inline constexpr const char* kCombos = "combos";    // several of those in one launch
+
+// Every pass, and the two above.
+std::vector<std::string> switchable_passes();
+// Throws Error(ARGUMENT), with the list, for a name that is none.
+void check_switchable(const std::string& name);
+
+// Parses "sm_80,sm_90" or "80,90". Throws Error(ARGUMENT).
+std::vector<int> parse_targets(const std::string& text);
+
+// Parses "1x3x224x224". Throws Error(ARGUMENT).
+Dims parse_shape(const std::string& text);
+
+// Parses "x=1x3x224x224:8x3x224x224:32x3x224x224" (min:opt:max, or one shape for all three) into
+// `ranges`. Throws Error(ARGUMENT).
+void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges);
+
+}  // namespace deepjit

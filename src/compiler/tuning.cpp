@@ -1,0 +1,165 @@
+#include "compiler/tuning.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/combos.h"
+#include "compiler/device_steps.h"
+#include "compiler/ledger.h"
+#include "compiler/option_text.h"
+#include "device/device.h"
+
+namespace deepjit {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Kernels of the CPU are measured with the threads that the engine will use.
+class OmpThreads {
+ public:
+  explicit OmpThreads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~OmpThreads() { omp_set_num_threads(before_); }
+  OmpThreads(const OmpThreads&) = delete;
+  OmpThreads& operator=(const OmpThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+// A guess may be far from what the user runs: they get to know.
+void warn_about_guesses(const Program& program, const Probe& probed, std::vector<std::string>& warnings) {
+  std::string text = probed.failure.empty() ? "tuned at guessed shapes" : "no guessed shape fits the model";
+  for (size_t i = 0; i < probed.shapes.size(); ++i) {
+    text += (i ? ", " : ": ") + program.inputs[i].name + "=" + probed.shapes[i].dims.to_string();
+  }
+  if (!probed.failure.empty()) text += " (" + probed.failure + ")";
+  warnings.push_back(text + "; give your own with --range NAME=min:opt:max");
+}
+
+TuneOptions tune_options_of(const Program& program, const BuildDevice& device, const BuildOptions& options) {
+  TuneOptions result;
+  if (device.is_gpu()) {
+    result.device = "cuda";
+    result.present = device.here;
+    result.architectures = device.architectures;
+  }
+  result.threads = program.threads;
+  result.budget_s = options.budget_s;
+  result.cache_dir = options.tune_cache;
+  result.lock_text = options.lock_text;
+  result.force_tactic = options.force_tactic;
+  result.tolerance = options.tolerance;
+  result.log = options.log;
+  if (options.progress) {
+    result.progress = [&options](size_t done, size_t total) { options.progress("tune", done, total); };
+  }
+  return result;
+}
+
+TuneReport choose_tactics(Program& program, const Probe& probed, const BuildDevice& device,
+                          const BuildOptions& options) {
+  TuneOptions tune_options = tune_options_of(program, device, options);
+  const OmpThreads threads(program.threads);
+  const auto start = Clock::now();
+  TuneReport report = device.is_gpu() ? tune_both_sides(program, probed.tasks, tune_options, options.tune)
+                                      : tune(program, probed.tasks, tune_options);
+  if (options.disabled_passes.count(kCombos) != 0) return report;
+  if (options.budget_s > 0) {
+    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
+    tune_options.budget_s = std::max(1e-9, options.budget_s - spent);
+  }
+  return tune_combos(program, probed, tune_options, std::move(report));
+}
+
+HostSteps tell_host_steps(BuildResult& result, const Probe& probed, const BuildOptions& options) {
+  Program& program = result.file.program;
+  HostSteps host = find_host_steps(program, probed.shapes, result.report.tuning.refused);
+  if (options.device_only) refuse_host_steps(program, host, options.device);
+  const std::string summary = host.summary(program);
+  if (summary.empty()) return host;
+  program.metadata["build.host_steps"] = summary;
+  result.report.warnings.push_back("on the CPU run " + summary +
+                                   "; inspect --why names the values that are copied for them");
+  for (int32_t step : host.steps) {
+    if (!options.log) break;
+    const Step& own = program.steps[static_cast<size_t>(step)];
+    options.log(own.name + " " + own.op + ": runs on the CPU: " + host.reasons.at(step));
+  }
+  return host;
+}
+
+}  // namespace
+
+BuildDevice find_device(const BuildOptions& options) {
+  BuildDevice found;
+  found.kind = device::kind_of(options.device);
+  if (!found.is_gpu()) {
+    if (!options.targets.empty()) throw Error(Code::ARGUMENT, "--target is for GPUs: add --device cuda");
+    if (options.device_only) throw Error(Code::ARGUMENT, "--device-only is for GPUs: add --device cuda");
+    return found;
+  }
+  found.architectures = parse_targets(options.targets);
+  if (found.kind == "null") {  // computes nothing, so nothing can be measured on it
+    if (found.architectures.empty()) found.architectures = {device::open(options.device)->info().architecture};
+    found.unseen = "the null device computes nothing";
+    return found;
+  }
+  try {
+    if (options.tune) found.here = device::open(options.device);
+    if (!options.tune) found.unseen = "tuning is off";
+  } catch (const Error& e) {
+    found.unseen = e.message();
+  }
+  if (found.here != nullptr && found.architectures.empty()) {
+    found.architectures = {found.here->info().architecture};
+  }
+  if (found.architectures.empty()) found.architectures = {80, 86, 89, 90, 100, 120};
+  return found;
+}
+
+void note_device(std::map<std::string, std::string>& metadata, const BuildDevice& device, const BuildOptions& options) {
+  metadata["build.device"] = device.kind == "null" ? options.device : device.kind;
+  if (!device.is_gpu()) return;
+  std::string targets;
+  for (int a : device.architectures) targets += (targets.empty() ? "sm_" : ", sm_") + std::to_string(a);
+  metadata["build.targets"] = targets;
+  if (options.device_only) metadata["build.device_only"] = "yes";
+  metadata["build.measured"] = device.here != nullptr
+                                   ? "on " + device.here->info().model
+                                   : "no: kernels are compiled, not run or compared (" + device.unseen + ")";
+}
+
+void tune_program(BuildResult& result, const BuildDevice& device, const BuildOptions& options) {
+  Program& program = result.file.program;
+  bool guessed = false;
+  const Probe probed = probe(program, Which::OPT, program.threads, &guessed);
+  if (!probed.failure.empty() || guessed) warn_about_guesses(program, probed, result.report.warnings);
+  if (!options.tune && !device.is_gpu()) return finish_ledger(program, probed, nullptr, {});
+  if (!device.unseen.empty()) {
+    result.report.warnings.push_back("kernels for " + options.device +
+                                     " are compiled, not run or compared: " + device.unseen);
+  }
+  result.report.tuning = choose_tactics(program, probed, device, options);
+  result.file.lock_text = result.report.tuning.lock_text;
+  HostSteps host;
+  if (device.is_gpu() && probed.failure.empty()) host = tell_host_steps(result, probed, options);
+  finish_ledger(program, probed, &result.report.tuning, host);
+}
+
+void plan_program(BuildResult& result) {
+  Program& program = result.file.program;
+  bool guessed = false;
+  const Probe planned = probe(program, Which::MAX, program.threads, &guessed);
+  result.report.arena_bytes = planned.arena_bytes;
+  result.report.arena_lower_bound = planned.arena_lower_bound;
+  program.metadata["plan.arena_bytes"] = std::to_string(planned.arena_bytes);
+  program.metadata["plan.lower_bound"] = std::to_string(planned.arena_lower_bound);
+  if (const auto launches = count_launches(program, planned.shapes, program.threads)) {
+    program.metadata["plan.launches"] = std::to_string(*launches);
+  }
+}
+
+}  // namespace deepjit

@@ -1,0 +1,38 @@
+// The part of a build after lowering: where the program is to run and what can be measured here, which tactics its
+// steps take, and what it then needs. It works on programs, whether lowered just now or read from an engine.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/build.h"
+#include "compiler/shapes.h"
+
+namespace deepjit {
+
+// What an engine is built for, and what this machine has of it.
+struct BuildDevice {
+  std::string kind = "cpu";              // cpu, cuda, null
+  std::vector<int> architectures;        // of a GPU: those to compile for
+  std::shared_ptr<device::Device> here;  // of a GPU: the one to measure on; nullptr when there is none
+  std::string unseen;                    // of a GPU: why nothing is measured
+
+  bool is_gpu() const { return kind != "cpu"; }
+};
+
+// Throws Error(ARGUMENT) when the options do not fit the kind of device, and TARGET and the like for names of devices.
+BuildDevice find_device(const BuildOptions& options);
+
+// Tells the engine's user what it was built for.
+void note_device(std::map<std::string, std::string>& metadata, const BuildDevice& device, const BuildOptions& options);
+
+// Chooses and packs the tactics of result.file.program, joins its small kernels, and fills in the lockfile, the ledger,
+// the steps on the host, the report and the warnings. Sets metadata "build.host_steps".
+void tune_program(BuildResult& result, const BuildDevice& device, const BuildOptions& options);
+
+// What a run needs at the largest shapes: the report's arena, metadata "plan.*".
+void plan_program(BuildResult& result);
+
+}  // namespace deepjit
