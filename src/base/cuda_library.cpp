@@ -116,6 +116,10 @@ void* open_cuda_library(const CudaLibraryName& name, const AcceptLibrary& accept
   return nullptr;
 }
 
+std::string library_version(size_t number) {
+  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
+}
+
 void* find_symbol(void* handle, const char* name) { return dlsym(handle, name); }
 
 }  // namespace deepjit

@@ -6,6 +6,7 @@
 // VIRTUAL_ENV, CUDA_PATH and CUDA_HOME, /usr/local/cuda, and last what the system's linker finds.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ CudaLibraryName cupti_files();
 // handle is returned. nullptr where there is none.
 using AcceptLibrary = std::function<bool(void* handle, const std::string& path)>;
 void* open_cuda_library(const CudaLibraryName& name, const AcceptLibrary& accept);
+
+// "9.19.0" of 91900, which is how the libraries number their versions. (Up to version 12 cuBLASLt wrote 120100.)
+std::string library_version(size_t number);
 
 // The symbol of an open library, or nullptr.
 void* find_symbol(void* handle, const char* name);

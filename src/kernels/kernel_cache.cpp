@@ -1,9 +1,8 @@
 #include "kernels/kernel_cache.h"
 
 #include <chrono>
-#include <map>
-#include <mutex>
 
+#include "base/error.h"
 #include "base/sha256.h"
 
 namespace deepjit {
@@ -25,6 +24,25 @@ Known& known() {
 
 }  // namespace
 
+std::string KernelCache::make(const Request& request, const std::string& key) {
+  {
+    const std::lock_guard<std::mutex> lock(failed_mutex_);
+    if (const auto found = failed_.find(key); found != failed_.end()) std::rethrow_exception(found->second);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    std::string bytes = request.compile();
+    nanoseconds_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+    ++compiled_;
+    return bytes;
+  } catch (const Error& e) {
+    if (e.code() != Code::INTERNAL) throw;
+    const std::lock_guard<std::mutex> lock(failed_mutex_);
+    failed_.emplace(key, std::current_exception());
+    throw;
+  }
+}
+
 std::string KernelCache::get(const Request& request) {
   const std::string key = sha256_hex(request.key);
   {
@@ -35,10 +53,7 @@ std::string KernelCache::get(const Request& request) {
   if (bytes) {
     ++loaded_;
   } else {
-    const auto start = std::chrono::steady_clock::now();
-    bytes = request.compile();
-    nanoseconds_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
-    ++compiled_;
+    bytes = make(request, key);
     records_.store(key, kKind, *bytes);
     if (records_.enabled()) write_whole_file(records_.path_of(key, request.source_kind), request.source);
   }

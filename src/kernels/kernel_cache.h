@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "base/record_store.h"
@@ -27,7 +30,8 @@ class KernelCache {
     return cache != nullptr ? cache->get(request) : request.compile();
   }
   // The compiled bytes, of this process, of the folder, or made now. Threads may ask at once; what compile() throws, is
-  // thrown. Equal requests at the same time may compile twice.
+  // thrown: INTERNAL, which is said of the kernel itself, each time without another try. Equal requests at the same
+  // time may compile twice.
   std::string get(const Request& request);
 
   int compiled() const { return compiled_; }  // by this cache
@@ -35,7 +39,11 @@ class KernelCache {
   double seconds() const;                     // spent compiling, over all threads
 
  private:
+  std::string make(const Request& request, const std::string& key);
+
   RecordStore records_;
+  std::mutex failed_mutex_;
+  std::map<std::string, std::exception_ptr> failed_;  // by hashed key
   std::atomic<int> compiled_{0};
   std::atomic<int> loaded_{0};
   std::atomic<int64_t> nanoseconds_{0};

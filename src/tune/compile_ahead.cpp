@@ -6,20 +6,25 @@
 
 namespace deepjit {
 
-void compile_ahead(const std::vector<CompileJob>& jobs, const std::function<bool()>& stop) {
+void side_by_side(size_t count, const std::function<void(size_t)>& body, const std::function<bool()>& stop) {
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    for (size_t i = next++; i < jobs.size() && !stop(); i = next++) {
+    for (size_t i = next++; i < count && !stop(); i = next++) {
       try {
-        jobs[i].offerer->compile(jobs[i].shape, jobs[i].tactic);
-      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): pack() meets it again and tells
+        body(i);
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): met again by who needs the result
       }
     }
   };
   const size_t cores = std::max(2U, std::thread::hardware_concurrency());
   std::vector<std::jthread> others;
-  while (others.size() + 1 < std::min(cores, jobs.size())) others.emplace_back(work);
+  while (others.size() + 1 < std::min(cores, count)) others.emplace_back(work);
   work();
+}
+
+void compile_ahead(const std::vector<CompileJob>& jobs, const std::function<bool()>& stop) {
+  side_by_side(
+      jobs.size(), [&](size_t i) { jobs[i].offerer->compile(jobs[i].shape, jobs[i].tactic); }, stop);
 }
 
 }  // namespace deepjit

@@ -43,7 +43,9 @@ class Tuner {
   TuneReport run(const std::vector<TuneTask>& tasks) {
     size_t done = 0;
     const std::vector<const TuneTask*> order = by_work(tasks);
-    compile_ahead(compile_jobs(order), [this] { return out_of_time(); });
+    const std::vector<const TuneTask*> ahead = on_gpu(options_) ? outside_regions(order) : order;
+    if (options_.present != nullptr) ask_libraries(ahead);
+    compile_ahead(compile_jobs(ahead), [this] { return out_of_time(); });
     for (const TuneTask* task : order) {
       if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
@@ -90,17 +92,23 @@ class Tuner {
     return out;
   }
 
-  // What will be compiled: the offers of each kind of step that is to be measured, or the tactic already known. On a
-  // GPU not those of steps inside regions, which rarely run.
-  std::vector<CompileJob> compile_jobs(const std::vector<const TuneTask*>& order) {
-    std::vector<CompileJob> jobs;
-    std::set<std::string> seen;
+  // Steps inside regions rarely run on a GPU.
+  static std::vector<const TuneTask*> outside_regions(const std::vector<const TuneTask*>& order) {
     std::set<int32_t> inside;
     for (const TuneTask* task : order) {
       for (const TuneTask& inner : task->body) inside.insert(inner.step);
     }
+    std::vector<const TuneTask*> out;
+    std::copy_if(order.begin(), order.end(), std::back_inserter(out),
+                 [&](const TuneTask* task) { return inside.count(task->step) == 0; });
+    return out;
+  }
+
+  // What will be compiled: the offers of each kind of step that is to be measured, or the tactic already known.
+  std::vector<CompileJob> compile_jobs(const std::vector<const TuneTask*>& order) {
+    std::vector<CompileJob> jobs;
+    std::set<std::string> seen;
     for (const TuneTask* task : order) {
-      if (on_gpu(options_) && inside.count(task->step) != 0) continue;
       const auto& [shape, offers, key] = asked(*task);
       if (!seen.insert(key).second) continue;
       const std::optional<Choice> known = known_choice(key, offers.tactics);
@@ -140,14 +148,23 @@ class Tuner {
 
   // Each provider is asked once for a task: to compile ahead, and to choose.
   const Asked& asked(const TuneTask& task) {
-    const auto [it, is_new] = asked_.try_emplace(&task);
-    if (!is_new) return it->second;
-    Asked& own = it->second;
+    Asked& own = asked_[&task];
+    if (own.key.empty()) ask(task, own);
+    return own;
+  }
+
+  void ask(const TuneTask& task, Asked& own) const {
     own.shape = shape_of(program_, task, options_);
     own.shape.kernels = &kernels_;
     own.offers = collect_offers(own.shape);
     own.key = sha256_hex(fingerprint_text(program_, task, options_)).substr(0, 32);
-    return own;
+  }
+
+  // Libraries of a GPU take their time to propose.
+  void ask_libraries(const std::vector<const TuneTask*>& order) {
+    for (const TuneTask* task : order) asked_[task];
+    side_by_side(
+        order.size(), [&](size_t i) { ask(*order[i], asked_.at(order[i])); }, [this] { return out_of_time(); });
   }
 
   Offers collect_offers(const StepShape& shape) const {

@@ -37,4 +37,8 @@ void* fake_cuda_stream();
 // Later, when the stream comes to it.
 void fake_cuda_write(void* to, const void* from, size_t bytes, void* stream);
 void fake_cuda_finish(void* stream);
+
+// A kernel of a library: `work` runs with `data` when the stream, or the replay of a graph, comes to it; graphs and
+// launches share `data`, which is never given back. Returns the driver's result.
+int fake_cuda_submit(void* stream, const char* name, void (*work)(void* data), void* data);
 }

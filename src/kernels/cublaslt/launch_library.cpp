@@ -8,18 +8,13 @@ namespace deepjit::cublaslt {
 
 namespace {
 
-// 130100 is 13.1.0; up to version 12 the library counted 120100.
-std::string version_text(size_t number) {
-  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
-}
-
 bool load(void* handle, Library& out) {
   bool complete = find_function(handle, out.number, "cublasLtGetVersion") &&
                   find_function(handle, out.status_name, "cublasLtGetStatusName");
 #define X(member, symbol, parameters) complete = complete && find_function(handle, out.member, #symbol);
   DEEPJIT_CUBLASLT_TABLE(X)
 #undef X
-  if (complete) out.version = version_text(out.number());
+  if (complete) out.version = library_version(out.number());
   return complete;
 }
 

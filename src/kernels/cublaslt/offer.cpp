@@ -1,7 +1,6 @@
 // The build side of the cuBLASLt provider: every algorithm that the library proposes for the product on the GPU here.
-#include "device/device.h"
-#include "kernels/build_notes.h"
 #include "kernels/cublaslt/plan.h"
+#include "kernels/library_offerer.h"
 
 namespace deepjit {
 
@@ -9,56 +8,29 @@ namespace {
 
 constexpr int kMostProposals = 12;
 
-class CublasltOfferer final : public Offerer {
+class CublasltOfferer final : public LibraryOfferer {
  public:
-  std::string name() const override { return "cublaslt"; }
-  std::string device() const override { return "cuda"; }
-  std::string measured_with() const override {
-    const cublaslt::Library* library = cublaslt::find_library();
-    return library == nullptr ? "none" : library->version;
-  }
-
-  Offer offer(const StepShape& shape) const override {
-    Offer out;
-    if (!cublaslt::is_product_op(shape.step->op)) return out;  // who else refuses it knows better why
-    cublaslt::Product product = cublaslt::product_of(shape);
-    out.reason = product.reason;
-    if (!out.reason.empty()) return out;
-    if (shape.device == nullptr) {
-      if (is_for_null_device(shape)) {
-        out.reason = "the null device runs no libraries";
-      } else {
-        out.tactics.push_back(tactic(cublaslt::kHeuristic));
-      }
-    } else if (cublaslt::find_library() == nullptr) {
-      out.reason = std::string(cublaslt::kMissing) + ": " + cublaslt::kInstall;
-    } else {
-      ask(*shape.device, std::move(product), out);
-    }
-    return out;
-  }
+  CublasltOfferer()
+      : LibraryOfferer({"cublaslt", cublaslt::kHeuristic, cublaslt::kMissing, cublaslt::kInstall,
+                        "cuBLASLt has no algorithm for this product"}) {}
 
   void pack(const StepShape&, Tactic& tactic) const override { tactic.packed.clear(); }
 
  private:
-  Tactic tactic(const std::string& variant) const {
-    Tactic made;
-    made.provider = name();
-    made.variant = variant;
-    return made;
+  std::string library_version() const override {
+    const cublaslt::Library* library = cublaslt::find_library();
+    return library == nullptr ? "" : library->version;
   }
+  bool concerns(const Step& step) const override { return cublaslt::is_product_op(step.op); }
+  std::string obstacle(const StepShape& shape) const override { return cublaslt::product_of(shape).reason; }
 
-  void ask(device::Device& device, cublaslt::Product product, Offer& out) const {
-    try {
-      cublaslt::Plan plan(device, std::move(product));
-      for (const cublaslt::Algorithm& algorithm : plan.proposals(kMostProposals)) {
-        out.tactics.push_back(tactic(to_string(algorithm)));
-      }
-      if (out.tactics.empty()) out.reason = "cuBLASLt has no algorithm for this product";
-    } catch (const Error& e) {
-      if (e.code() != Code::INTERNAL) throw;
-      out.reason = e.message();
+  std::vector<std::string> proposals(const StepShape& shape) const override {
+    cublaslt::Plan plan(*shape.device, cublaslt::product_of(shape));
+    std::vector<std::string> variants;
+    for (const cublaslt::Algorithm& algorithm : plan.proposals(kMostProposals)) {
+      variants.push_back(to_string(algorithm));
     }
+    return variants;
   }
 };
 

@@ -8,11 +8,6 @@ namespace deepjit::cudnn {
 
 namespace {
 
-// 91900 is 9.19.0.
-std::string version_text(size_t number) {
-  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
-}
-
 bool load(void* handle, Library& out) {
   bool complete = find_function(handle, out.number, "cudnnGetVersion") &&
                   find_function(handle, out.status_name, "cudnnGetErrorString") &&
@@ -20,7 +15,7 @@ bool load(void* handle, Library& out) {
 #define X(member, symbol, parameters) complete = complete && find_function(handle, out.member, #symbol);
   DEEPJIT_CUDNN_TABLE(X)
 #undef X
-  if (complete) out.version = version_text(out.number());
+  if (complete) out.version = library_version(out.number());
   return complete;
 }
 

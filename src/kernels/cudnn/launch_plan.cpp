@@ -20,13 +20,41 @@ int type_of(DType dtype) {
   return dtype == DType::BFLOAT16 ? kBfloat16 : kFloat32;
 }
 
-std::shared_ptr<void> make_handle(const Library& library) {
+std::shared_ptr<SharedHandle> make_handle(const Library& library) {
   auto made = std::make_unique<SharedHandle>();
   check(library.create(&made->handle), "start");
-  return {made.release(), [&library](void* shared) {
-            auto* own = static_cast<SharedHandle*>(shared);
+  return {made.release(), [&library](SharedHandle* own) {
             library.destroy(own->handle);
             delete own;
+          }};
+}
+
+// Handles that wait for the next plan that wants one for itself.
+struct SpareHandles {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<SharedHandle>> spare;
+};
+
+std::shared_ptr<SharedHandle> handle_of(device::Device& device, const Library& library, HandleUse use) {
+  const device::Entered entered(device);
+  if (use == HandleUse::SHARED) {
+    return std::static_pointer_cast<SharedHandle>(device.keep("cudnn", [&] { return make_handle(library); }));
+  }
+  const auto all = std::static_pointer_cast<SpareHandles>(
+      device.keep("cudnn spare", [] { return std::make_shared<SpareHandles>(); }));
+  std::shared_ptr<SharedHandle> taken;
+  {
+    const std::lock_guard<std::mutex> lock(all->mutex);
+    if (!all->spare.empty()) {
+      taken = std::move(all->spare.back());
+      all->spare.pop_back();
+    }
+  }
+  if (taken == nullptr) taken = make_handle(library);
+  SharedHandle* handle = taken.get();
+  return {handle, [all, taken](SharedHandle*) mutable {
+            const std::lock_guard<std::mutex> lock(all->mutex);
+            all->spare.push_back(std::move(taken));
           }};
 }
 
@@ -56,11 +84,8 @@ bool works(F&& body) {
 
 }  // namespace
 
-Plan::Plan(device::Device& device, Graph graph) : device_(device), graph_(std::move(graph)), library_(library()) {
-  {
-    const device::Entered entered(device_);
-    handle_ = std::static_pointer_cast<SharedHandle>(device_.keep("cudnn", [&] { return make_handle(library_); }));
-  }
+Plan::Plan(device::Device& device, Graph graph, HandleUse use)
+    : device_(device), graph_(std::move(graph)), library_(library()), handle_(handle_of(device, library_, use)) {
   const AtWork at_work(device_, *handle_);
   operations_ = make_graph();
   for (size_t i = 0; i < graph_.tensors.size(); ++i) {

@@ -14,17 +14,21 @@ namespace deepjit::cudnn {
 
 constexpr int64_t kMostScratch = int64_t{32} << 20;
 
-// cuDNN's handle of a device, which one thread at a time may use.
+// A handle of cuDNN, which one thread at a time may use.
 struct SharedHandle {
   std::mutex mutex;
   Handle handle = nullptr;
 };
 
+// SHARED: the device's one, of all plans that run. ALONE: one that no other plan has meanwhile, so that threads compile
+// side by side; it serves the next one afterwards.
+enum class HandleUse { SHARED, ALONE };
+
 // Throws LIBRARY_MISSING where there is no cuDNN, INTERNAL with the library's words where it does not take the graph.
 class Plan {
  public:
   // The device must outlive the plan.
-  Plan(device::Device& device, Graph graph);
+  Plan(device::Device& device, Graph graph, HandleUse use = HandleUse::SHARED);
   ~Plan();
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
