@@ -34,6 +34,11 @@ TEST(GeneratedAttention, HeadsOfOtherSizesAndRanks) {
     const Dims q{1, 2, 20, head}, k{1, 2, 37, head};
     cases.push_back({"Attention", {}, {{F16, q}, {F16, k}, {F16, k}}, {"attention2x1x32"}, q});
   }
+  for (int64_t head : {16, 48, 80, 256}) {  // columns that do not share out evenly, queries that stay in memory
+    const Dims q{1, 2, 20, head}, k{1, 2, 70, head};
+    const std::string tile = head == 256 ? "attention4x1x16" : "attention1x4x16";
+    cases.push_back({"Attention", {}, {{F16, q}, {F16, k}, {F16, k}}, {tile}, q});
+  }
   const Dims q{1, 9, 128}, k{1, 33, 64};
   cases.push_back({"Attention", heads(4, 2), {{F16, q}, {F16, k}, {F16, k}}, {"attention1x2x16"}, q});  // shared heads
   check_contracts(cases, false, {80});
@@ -58,6 +63,21 @@ TEST(GeneratedAttention, Causal) {
     Attributes attrs = heads(2, 2, true);
     attrs.set("scale", 0.3f);
     cases.push_back({"Attention", attrs, {{F16, dims}, {F16, dims}, {F16, dims}}, kEveryTile, dims});
+  }
+  check_contracts(cases);
+}
+
+TEST(GeneratedAttention, ScalesOfEitherSign) {
+  std::vector<ContractCase> cases;
+  const Dims q{1, 2, 20, 32}, k{1, 2, 37, 32};
+  for (float scale : {0.5f, 0.0f, -0.25f}) {
+    for (bool masked : {false, true}) {
+      Attributes attrs;
+      attrs.set("scale", scale);
+      ContractCase c{"Attention", attrs, {{F16, q}, {F16, k}, {F16, k}}, {"attention2x1x16", "attention1x2x16"}, q};
+      if (masked) c.inputs.push_back({F32, {20, 37}});
+      cases.push_back(c);
+    }
   }
   check_contracts(cases);
 }

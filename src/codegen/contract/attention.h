@@ -2,7 +2,8 @@
 //
 // A block takes one head of one batch item and 16 queries for each of its rows of warps; keys come in tiles, which the
 // warps of a row share, and each warp keeps a running maximum and sum. Products are tensor cores', sums float32. The
-// warps' parts are merged in their order at the end, so a run gives the same bits every time.
+// warps' parts are merged in their order at the end, so a run gives the same bits every time. K of the next tile is
+// copied while this one's scores are made, V while they are used.
 #pragma once
 
 #include "codegen/contract/contract.h"
@@ -14,6 +15,7 @@ struct AttentionSpec {
   int64_t head = 64;                // elements of a head; a multiple of 16
   int64_t heads = 1, kv_heads = 1;  // several heads of Q may share one of K and V
   DType mask = DType::UNDEFINED;    // added to the scores; BOOL: where to look
+  bool mask_by_query = true;        // false: it is the same for every query
   bool causal = false;
   double scale = 1;
   int inputs = 3;

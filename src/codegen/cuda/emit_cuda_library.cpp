@@ -215,6 +215,8 @@ std::string single_text(const std::string& name) {
 void add_text(const std::string& name, std::set<std::string>& added, std::string& all) {
   static const std::map<std::string, std::vector<std::string>> calls = {
       {"sigmoid_f32", {"near_reciprocal"}},
+      {"pack_halves", {"half_of_float"}},
+      {"pack_bfloats", {"bfloat16_of_float"}},
       {"copy_chunk_16", {"Chunk16", "copy_later"}},
       {"near_erf", {"near_reciprocal", "power_of_two"}},
       {"copy_chunk_32", {"Chunk16", "copy_later"}},

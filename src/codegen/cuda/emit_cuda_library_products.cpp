@@ -52,6 +52,30 @@ constexpr const char* kCopies = R"(
 #endif
 )";
 
+// Two floats rounded to 16 bits, the first in the low half.
+constexpr const char* kPackHalves = R"(
+static __device__ __forceinline__ unsigned int pack_halves(float low, float high) {
+#ifdef DEEPJIT_EMULATED
+  return (unsigned int)half_of_float(low) | (unsigned int)half_of_float(high) << 16;
+#else
+  unsigned int y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+#endif
+}
+)";
+constexpr const char* kPackBfloats = R"(
+static __device__ __forceinline__ unsigned int pack_bfloats(float low, float high) {
+#ifdef DEEPJIT_EMULATED
+  return (unsigned int)bfloat16_of_float(low) | (unsigned int)bfloat16_of_float(high) << 16;
+#else
+  unsigned int y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+#endif
+}
+)";
+
 // Four 8 x 8 tiles of 16-bit elements: lane l gives the address of row l % 8 of tile l / 8, and gets of each tile two
 // neighbours in row l / 4 (of a turned one: in column l / 4).
 constexpr const char* kLoadMatrices = R"(
@@ -146,6 +170,8 @@ static __device__ __forceinline__ float near_erf(float x) {
 const char* product_library_text(const std::string& name) {
   static const std::map<std::string, const char*> texts = {
       {"Chunk16", kChunk},
+      {"pack_halves", kPackHalves},
+      {"pack_bfloats", kPackBfloats},
       {"copy_later", kCopyLater},
       {"copy_chunk_16", kCopyChunk16},
       {"copy_chunk_32", kCopyChunk32},

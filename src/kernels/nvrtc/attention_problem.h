@@ -14,6 +14,7 @@ struct AttentionProblem {
   DType mask = DType::UNDEFINED;
   int64_t batch = 0, heads = 1, kv_heads = 1, head = 0;
   int64_t queries = 0, keys = 0;
+  bool mask_by_query = true;
   bool causal = false;
   double scale = 1;
   std::vector<int64_t> numbers;  // what a launch passes: attention_numbers()

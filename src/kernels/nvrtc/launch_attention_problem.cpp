@@ -91,6 +91,7 @@ AttentionProblem attention_problem(const StepShape& shape) {
       p.reason = "a mask " + shape.inputs[3].dims.to_string() + " of " + std::string(dtype_name(p.mask));
       return p;
     }
+    p.mask_by_query = mask[2] != 0;
   }
   p.numbers = {p.queries, p.keys};
   for (const Dims* dims : {&q, &k, &v, &y}) {
@@ -103,8 +104,10 @@ AttentionProblem attention_problem(const StepShape& shape) {
 }
 
 std::string AttentionProblem::built_in() const {
-  return fmt::format("attention {} {} {}/{} {} {}{}", dtype_name(type), head, heads, kv_heads, scale,
-                     mask == DType::UNDEFINED ? "" : dtype_name(mask), causal ? " causal" : "");
+  const std::string masked =
+      mask == DType::UNDEFINED ? "" : std::string(dtype_name(mask)) + (mask_by_query ? "" : " by key");
+  return fmt::format("attention {} {} {}/{} {} {}{}", dtype_name(type), head, heads, kv_heads, scale, masked,
+                     causal ? " causal" : "");
 }
 
 }  // namespace deepjit::nvrtc_gpu

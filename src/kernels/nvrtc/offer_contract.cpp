@@ -156,6 +156,7 @@ AttentionSpec attention_spec(const AttentionProblem& p, const StepShape& shape) 
   spec.heads = p.heads;
   spec.kv_heads = p.kv_heads;
   spec.mask = p.mask;
+  spec.mask_by_query = p.mask_by_query;
   spec.causal = p.causal;
   spec.scale = p.scale;
   spec.inputs = static_cast<int>(shape.inputs.size());
@@ -165,8 +166,15 @@ AttentionSpec attention_spec(const AttentionProblem& p, const StepShape& shape) 
 std::vector<std::string> attention_variants(const AttentionProblem& p, const StepShape& shape) {
   std::vector<std::string> variants;
   const AttentionSpec spec = attention_spec(p, shape);
-  for (const AttentionTile& t :
-       {AttentionTile{4, 1, 64}, {4, 1, 32}, {2, 2, 32}, {1, 4, 32}, {1, 4, 16}, {2, 1, 64}, {2, 2, 64}}) {
+  for (const AttentionTile& t : {AttentionTile{4, 1, 64},
+                                 {4, 1, 32},
+                                 {4, 1, 128},
+                                 {8, 1, 64},
+                                 {2, 2, 32},
+                                 {1, 4, 32},
+                                 {1, 4, 16},
+                                 {2, 1, 64},
+                                 {2, 2, 64}}) {
     if (t.warps_k > 1 && p.keys <= t.keys) continue;
     if (why_not_tile(spec, t).empty()) variants.push_back(t.to_string());
   }
