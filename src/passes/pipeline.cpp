@@ -10,6 +10,7 @@
 #include "passes/cleanup/identities.h"
 #include "passes/cleanup/refresh_types.h"
 #include "passes/cleanup/shape_subgraphs.h"
+#include "passes/fusion/attention_rows.h"
 #include "passes/fusion/fold_batchnorm.h"
 #include "passes/fusion/fold_pads.h"
 #include "passes/fusion/fuse_attention.h"
@@ -83,6 +84,11 @@ std::vector<Pass> default_pipeline(int level, double fold_work, const std::vecto
   }
   list.push_back(
       {"fuse_attention", "names attention that is written out; once types and layouts are final", fuse_attention, 4});
+  list.push_back({"read_heads_in_place", "lets attention read parts of longer rows; once it has its name",
+                  read_heads_in_place, 4});
+  list.push_back({"dead_code", "drops the parts of attention; before anyone counts readers", remove_dead_code, 4});
+  list.push_back({"merge_projections", "makes Q, K and V by one product; while their biases are still apart",
+                  merge_projections, 4});
   list.push_back({"transposes", "cancels the Transposes that attention brought; before epilogues hide products",
                   reduce_transposes, 4});
   list.push_back({"fuse_epilogue",

@@ -76,6 +76,14 @@ double of_attention(const Operands& o) {
   return 2 * keys * count(o.input(0)) + 2 * keys * o.results();
 }
 
+// The same where Q, K and V are parts of longer rows.
+double of_attention_rows(const Operands& o) {
+  const TensorDesc& k = o.input(1);
+  if (k.dims.rank() != 3) return 0;
+  const std::vector<int64_t> first = o.step.attrs.get_ints("tokens_first", {0, 0, 0, 0});
+  return 4 * dim_from_end(k, first.size() > 1 && first[1] != 0 ? 3 : 2) * o.results();
+}
+
 // The product of all labels' sizes.
 double of_einsum(const Operands& o) {
   const std::string equation = o.step.attrs.get_string("equation", "");
@@ -127,6 +135,7 @@ const std::map<std::string, Rule>& rules() {
       {"LSTM", of_recurrent},
       {"deepjit.DynamicQuantizeLSTM", of_recurrent},
       {"Attention", of_attention},
+      {"deepjit.Attention", of_attention_rows},
       {"Einsum", of_einsum},
       {"MaxPool", of_pool},
       {"deepjit.MaxPool", of_pool},

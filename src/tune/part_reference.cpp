@@ -33,6 +33,9 @@ int64_t places_to_check(const StepShape& shape) {
   const Step& step = *shape.step;
   const Dims& result = shape.outputs[0].dims;
   if (ops.count(base_op(step.op)) == 0 || result.rank() < 2 || result.count() <= kSmall || !follows(shape, 0)) return 0;
+  for (int64_t first : step.attrs.get_ints("tokens_first", {})) {
+    if (first != 0) return 0;  // the last tokens need all keys
+  }
   if (step.attrs.get_int("trans_a", 0) != 0 || step.attrs.get_int("transA", 0) != 0) return 0;
   for (size_t i = 1; i < shape.outputs.size(); ++i) {
     if (shape.outputs[i].dtype != DType::UNDEFINED) return 0;

@@ -4,20 +4,16 @@
 
 #include "kernels/nvrtc/attention_problem.h"
 #include "kernels/nvrtc/contract_problem.h"
+#include "ops/nn/attention_rows.h"
 
 namespace deepjit::nvrtc_gpu {
 
 namespace {
 
-// Strides of batch, head and row.
-struct Strides {
-  int64_t batch, head, row;
-};
-
-// Rank 3: heads side by side in rows, which may be longer. Rank 4: [batch, head, row].
-Strides strides_of(const Dims& dims, int64_t head) {
-  if (dims.rank() == 3) return {dims[1] * dims[2], head, dims[2]};
-  return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3]};
+// Rank 3: heads side by side in rows. Rank 4: [batch, head, row].
+HeadRows rows_of(const Dims& dims, int64_t head) {
+  if (dims.rank() == 3) return {0, dims[1] * dims[2], head, dims[2]};
+  return {0, dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3]};
 }
 
 std::string obstacle(const StepShape& shape) {
@@ -51,6 +47,39 @@ bool mask_strides(const Dims& mask, const AttentionProblem& p, int64_t (&strides
   return mask.rank() <= 4 && (mask.rank() == 0 || mask.back() == p.keys);
 }
 
+void read_attention(const StepShape& shape, AttentionProblem& p, HeadRows (&rows)[4]) {
+  const Attributes& attrs = shape.step->attrs;
+  const Dims &q = shape.inputs[0].dims, &k = shape.inputs[1].dims, &v = shape.inputs[2].dims,
+             &y = shape.outputs[0].dims;
+  const bool packed = q.rank() == 3;
+  p.batch = q[0];
+  p.heads = packed ? attrs.require_int("q_num_heads") : q[1];
+  p.kv_heads = packed ? attrs.require_int("kv_num_heads") : k[1];
+  p.queries = packed ? q[1] : q[2];
+  p.keys = packed ? k[1] : k[2];
+  p.head = packed ? y[2] / p.heads : q[3];
+  const int64_t v_head = packed ? p.head : v[3];
+  if (p.head != v_head) p.reason = fmt::format("heads have {} and {} elements", p.head, v_head);
+  if (packed && (q[2] != y[2] || k[2] != p.kv_heads * p.head || v[2] != p.kv_heads * p.head)) {
+    p.reason = "heads of K and V have different sizes";
+  }
+  for (size_t i = 0; i < 3; ++i) rows[i] = rows_of(shape.inputs[i].dims, p.head);
+  rows[3] = rows_of(y, p.head);
+}
+
+void read_in_place(const StepShape& shape, AttentionProblem& p, HeadRows (&rows)[4]) {
+  const AttentionRows own(shape.step->attrs);
+  const Dims &q = shape.inputs[0].dims, &k = shape.inputs[1].dims;
+  p.batch = own.batch(0, q);
+  p.heads = own.heads;
+  p.kv_heads = own.kv_heads;
+  p.head = own.head;
+  p.queries = own.tokens(0, q);
+  p.keys = own.tokens(1, k);
+  for (int i = 0; i < 3; ++i) rows[i] = own.of(i, shape.inputs[static_cast<size_t>(i)].dims);
+  rows[3] = own.of(3, shape.outputs[0].dims);
+}
+
 }  // namespace
 
 bool is_attention(const Step& step) { return step.op == "Attention" || step.op == "deepjit.Attention"; }
@@ -60,26 +89,15 @@ AttentionProblem attention_problem(const StepShape& shape) {
   p.reason = obstacle(shape);
   if (!p.reason.empty()) return p;
   const Attributes& attrs = shape.step->attrs;
-  const Dims &q = shape.inputs[0].dims, &k = shape.inputs[1].dims, &v = shape.inputs[2].dims,
-             &y = shape.outputs[0].dims;
-  const bool packed = q.rank() == 3;
   p.type = shape.inputs[0].dtype;
-  p.batch = q[0];
-  p.heads = packed ? attrs.require_int("q_num_heads") : q[1];
-  p.kv_heads = packed ? attrs.require_int("kv_num_heads") : k[1];
-  p.queries = packed ? q[1] : q[2];
-  p.keys = packed ? k[1] : k[2];
-  p.head = packed ? y[2] / p.heads : q[3];
-  const int64_t v_head = packed ? p.head : v[3];
+  HeadRows rows[4];
+  shape.step->op == "Attention" ? read_attention(shape, p, rows) : read_in_place(shape, p, rows);
+  if (!p.reason.empty()) return p;
   p.causal = attrs.get_int("is_causal", 0) != 0;
   p.scale = attrs.has("scale") ? static_cast<double>(attrs.get_float("scale", 1))
                                : 1 / std::sqrt(static_cast<double>(p.head));
-  if (p.head != v_head || p.head % 16 != 0 || p.head > 256) {
-    p.reason = fmt::format("heads have {} and {} elements", p.head, v_head);
-    return p;
-  }
-  if (packed && shape.step->op == "Attention" && (k[2] != p.kv_heads * p.head || v[2] != p.kv_heads * p.head)) {
-    p.reason = "heads of K and V have different sizes";
+  if (p.head % 16 != 0 || p.head > 256) {
+    p.reason = fmt::format("heads have {} elements", p.head);
     return p;
   }
   int64_t mask[4] = {0, 0, 0, 0};
@@ -94,12 +112,9 @@ AttentionProblem attention_problem(const StepShape& shape) {
     p.mask_by_query = mask[2] != 0;
   }
   p.numbers = {p.queries, p.keys};
-  for (const Dims* dims : {&q, &k, &v, &y}) {
-    const Strides s = strides_of(*dims, p.head);
-    p.numbers.insert(p.numbers.end(), {s.batch, s.head, s.row});
-  }
+  for (const HeadRows& r : rows) p.numbers.insert(p.numbers.end(), {r.batch, r.head, r.row});
   p.numbers.insert(p.numbers.end(), std::begin(mask), std::end(mask));
-  for (const char* name : {"q_start", "k_start", "v_start"}) p.numbers.push_back(attrs.get_int(name, 0));
+  for (int i = 0; i < 3; ++i) p.numbers.push_back(rows[i].start);
   return p;
 }
 

@@ -1,4 +1,4 @@
-// Attention (opset 24) and RotaryEmbedding.
+// Attention (opset 24), deepjit.Attention and RotaryEmbedding.
 #include "ops/nn/attention.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "ops/common.h"
 #include "ops/linear/compute_buffer.h"
 #include "ops/linear/gemm.h"
+#include "ops/nn/attention_rows.h"
 
 namespace deepjit {
 
@@ -17,17 +18,15 @@ namespace {
 // Heads and sizes of one Attention node. K and V may be cached: `past` rows come before the `fresh` ones.
 struct Sizes {
   int64_t batch, q_heads, kv_heads, q_length, past, fresh, head, v_head;
+  HeadRows q, k, v, y;
   bool packed;  // rank 3: [batch, length, heads * head]
   int64_t total() const { return past + fresh; }
 };
 
-// Where head h of batch b starts in a tensor of `heads` heads, and the distance between its rows.
-struct HeadView {
-  int64_t offset, row;
-};
-HeadView head_view(bool packed, int64_t b, int64_t h, int64_t heads, int64_t length, int64_t size) {
-  if (packed) return {b * length * heads * size + h * size, heads * size};
-  return {(b * heads + h) * length * size, size};
+// Of a tensor with `heads` heads, side by side in rows or as [batch, heads, length, size].
+HeadRows rows_of(bool packed, int64_t heads, int64_t length, int64_t size) {
+  if (packed) return {0, length * heads * size, size, heads * size};
+  return {0, heads * length * size, length * size, size};
 }
 
 Sizes sizes_of(const EvalContext& ctx) {
@@ -55,6 +54,28 @@ Sizes sizes_of(const EvalContext& ctx) {
     throw Error(Code::SHAPE_MISMATCH, "Attention: " + std::to_string(s.q_heads) + " query heads do not share " +
                                           std::to_string(s.kv_heads) + " key heads");
   }
+  s.q = rows_of(s.packed, s.q_heads, s.q_length, s.head);
+  s.k = rows_of(s.packed, s.kv_heads, s.fresh, s.head);
+  s.v = rows_of(s.packed, s.kv_heads, s.fresh, s.v_head);
+  s.y = rows_of(s.packed, s.q_heads, s.q_length, s.v_head);
+  return s;
+}
+
+// The same of a deepjit.Attention.
+Sizes sizes_in_place(const EvalContext& ctx) {
+  const AttentionRows rows(ctx.attrs());
+  Sizes s{};
+  s.packed = true;
+  s.q_heads = rows.heads;
+  s.kv_heads = rows.kv_heads;
+  s.head = s.v_head = rows.head;
+  s.batch = rows.batch(0, ctx.dims(0));
+  s.q_length = rows.tokens(0, ctx.dims(0));
+  s.fresh = rows.tokens(1, ctx.dims(1));
+  s.q = rows.of(0, ctx.dims(0));
+  s.k = rows.of(1, ctx.dims(1));
+  s.v = rows.of(2, ctx.dims(2));
+  s.y = rows.of(3, rows.result(s.batch, s.q_length));
   return s;
 }
 
@@ -138,14 +159,12 @@ template <typename C>
 void head_scores(const Work<C>& w, const Mask<C>& mask, int64_t b, int64_t h, C* scores, C* keep) {
   const Sizes& s = w.s;
   const int64_t total = s.total(), kv = h / (s.q_heads / s.kv_heads);
-  const HeadView q = head_view(s.packed, b, h, s.q_heads, s.q_length, s.head);
-  const HeadView k = head_view(s.packed, b, kv, s.kv_heads, s.fresh, s.head);
-  const MatrixRef<C> queries{w.q + q.offset, q.row, 1};
+  const MatrixRef<C> queries{w.q + s.q.at(b, h), s.q.row, 1};
   if (s.past > 0) {
-    const HeadView p = head_view(false, b, kv, s.kv_heads, s.past, s.head);
-    gemm<C>(s.q_length, s.past, s.head, queries, {w.past_k + p.offset, 1, p.row}, scores, total);
+    const HeadRows p = rows_of(false, s.kv_heads, s.past, s.head);
+    gemm<C>(s.q_length, s.past, s.head, queries, {w.past_k + p.at(b, kv), 1, p.row}, scores, total);
   }
-  gemm<C>(s.q_length, s.fresh, s.head, queries, {w.k + k.offset, 1, k.row}, scores + s.past, total);
+  gemm<C>(s.q_length, s.fresh, s.head, queries, {w.k + s.k.at(b, kv), 1, s.k.row}, scores + s.past, total);
   for (int64_t i = 0; i < s.q_length * total; ++i) scores[i] *= w.scale;
   auto stage = [&](int64_t mode) {
     if (keep != nullptr && w.output_mode == mode) std::copy_n(scores, s.q_length * total, keep);
@@ -178,14 +197,13 @@ void run_heads(const Work<C>& w, const Mask<C>& mask, C* scores, C* kept, C* y) 
       const int64_t kv = h / (s.q_heads / s.kv_heads);
       C* keep = kept == nullptr ? nullptr : kept + (b * s.q_heads + h) * s.q_length * total;
       head_scores(w, mask, b, h, scores, keep);
-      const HeadView out = head_view(s.packed, b, h, s.q_heads, s.q_length, s.v_head);
-      const HeadView v = head_view(s.packed, b, kv, s.kv_heads, s.fresh, s.v_head);
-      gemm<C>(s.q_length, s.v_head, s.fresh, {scores + s.past, total, 1}, {w.v + v.offset, v.row, 1}, y + out.offset,
-              out.row);
+      C* out = y + s.y.at(b, h);
+      gemm<C>(s.q_length, s.v_head, s.fresh, {scores + s.past, total, 1}, {w.v + s.v.at(b, kv), s.v.row, 1}, out,
+              s.y.row);
       if (s.past > 0) {
-        const HeadView p = head_view(false, b, kv, s.kv_heads, s.past, s.v_head);
-        gemm<C>(s.q_length, s.v_head, s.past, {scores, total, 1}, {w.past_v + p.offset, p.row, 1}, y + out.offset,
-                out.row, true);
+        const HeadRows p = rows_of(false, s.kv_heads, s.past, s.v_head);
+        gemm<C>(s.q_length, s.v_head, s.past, {scores, total, 1}, {w.past_v + p.at(b, kv), p.row, 1}, out, s.y.row,
+                true);
       }
     }
   }
@@ -205,19 +223,18 @@ void write_present(EvalContext& ctx, int output, int fresh_input, int past_input
           std::copy_n(ctx.data<const T>(past_input) + (b * s.kv_heads + h) * s.past * size, s.past * size, to);
         }
         to += s.past * size;
-        const HeadView from = head_view(s.packed, b, h, s.kv_heads, s.fresh, size);
-        for (int64_t i = 0; i < s.fresh; ++i, to += size) std::copy_n(fresh + from.offset + i * from.row, size, to);
+        const HeadRows from = rows_of(s.packed, s.kv_heads, s.fresh, size);
+        for (int64_t i = 0; i < s.fresh; ++i, to += size) std::copy_n(fresh + from.at(b, h) + i * from.row, size, to);
       }
     }
   });
 }
 
 template <typename C>
-void run_attention(EvalContext& ctx) {
+void run_attention(EvalContext& ctx, const Sizes& s, const Dims& y_dims) {
   const Attributes& attrs = ctx.attrs();
   Work<C> w;
-  w.s = sizes_of(ctx);
-  const Sizes& s = w.s;
+  w.s = s;
   w.q = read_compute<C>(ctx, 0);
   w.k = read_compute<C>(ctx, 1);
   w.v = read_compute<C>(ctx, 2);
@@ -235,8 +252,6 @@ void run_attention(EvalContext& ctx) {
   }
   const Mask<C> mask(ctx, s);
   const DType dtype = ctx.dtype(0);
-  const Dims y_dims =
-      s.packed ? Dims{s.batch, s.q_length, s.q_heads * s.v_head} : Dims{s.batch, s.q_heads, s.q_length, s.v_head};
   ComputeOutput<C> y(ctx, 0, dtype, y_dims);
   std::optional<ComputeOutput<C>> kept;
   if (ctx.has_output(3)) kept.emplace(ctx, 3, dtype, Dims{s.batch, s.q_heads, s.q_length, s.total()});
@@ -249,7 +264,16 @@ void run_attention(EvalContext& ctx) {
 }
 
 void evaluate_attention(EvalContext& ctx) {
-  visit_compute(ctx.dtype(0), "Attention", [&]<typename C>() { run_attention<C>(ctx); });
+  const Sizes s = sizes_of(ctx);
+  const Dims y =
+      s.packed ? Dims{s.batch, s.q_length, s.q_heads * s.v_head} : Dims{s.batch, s.q_heads, s.q_length, s.v_head};
+  visit_compute(ctx.dtype(0), "Attention", [&]<typename C>() { run_attention<C>(ctx, s, y); });
+}
+
+void evaluate_in_place(EvalContext& ctx) {
+  const Sizes s = sizes_in_place(ctx);
+  const Dims y = AttentionRows(ctx.attrs()).result(s.batch, s.q_length);
+  visit_compute(ctx.dtype(0), "deepjit.Attention", [&]<typename C>() { run_attention<C>(ctx, s, y); });
 }
 
 // [batch, heads, length, head size] of Q, K or V, from rank 3 or 4.
@@ -329,6 +353,11 @@ void add_attention_ops(OpRegistry& registry) {
                 .max_outputs = 4,
                 .infer = infer_attention,
                 .evaluate = evaluate_attention});
+  registry.add({.name = "deepjit.Attention",
+                .min_inputs = 3,
+                .max_inputs = 4,
+                .infer = infer_attention_rows,
+                .evaluate = evaluate_in_place});
   add_rotary_embedding_op(registry);
 }
 
