@@ -17,6 +17,13 @@ struct Plan {
   int64_t front[2] = {0, 0};                     // rows and columns of zeros before the kernel
   int64_t kernel[2] = {1, 1};                    // of the new one
   std::vector<int64_t> pads = {0, 0, 0, 0};
+
+  // Of the new channels the longest run comes last, which kernels write and read at a time: places of one channel along
+  // x, or the channels of one place.
+  bool x_last() const { return stride >= padded; }
+  int64_t channel(int64_t y, int64_t x, int64_t c) const {
+    return x_last() ? (y * padded + c) * stride + x : (y * stride + x) * padded + c;
+  }
 };
 
 std::vector<int64_t> ints_of(const Node* node, const char* name, int64_t fallback) {
@@ -58,7 +65,7 @@ std::optional<Plan> plan_of(const Node* node) {
   return plan_axis(node, 0, plan) && plan_axis(node, 1, plan) ? std::optional(plan) : std::nullopt;
 }
 
-// [out, channels, y, x] to [out, (y in square, x in square, channel), square, square].
+// [out, channels, y, x] to [out, new channel, square, square].
 Tensor deepen_weights(const Tensor& weights, const Plan& p) {
   const Dims& from = weights.dims();
   const int64_t s = p.stride, size = static_cast<int64_t>(dtype_size(weights.dtype()));
@@ -67,11 +74,28 @@ Tensor deepen_weights(const Tensor& weights, const Plan& p) {
   for (int64_t i = 0; i < weights.count(); ++i) {
     const int64_t x = i % from[3] + p.front[1], y = i / from[3] % from[2] + p.front[0];
     const int64_t c = i / (from[3] * from[2]) % from[1], o = i / (from[3] * from[2] * from[1]);
-    const int64_t channel = (y % s * s + x % s) * p.padded + c;
-    const int64_t to = ((o * s * s * p.padded + channel) * p.kernel[0] + y / s) * p.kernel[1] + x / s;
+    const int64_t to =
+        ((o * s * s * p.padded + p.channel(y % s, x % s, c)) * p.kernel[0] + y / s) * p.kernel[1] + x / s;
     std::memcpy(deep.as<char>() + to * size, weights.as<char>() + i * size, static_cast<size_t>(size));
   }
   return deep;
+}
+
+// [N, C, H, W] to [N, new channel, H / s, W / s].
+Value* deepen_image(Node* node, Value* x, const Plan& p) {
+  if (!p.x_last()) {
+    Attributes blocks;
+    blocks.set("blocksize", p.stride);
+    return emit(node, "SpaceToDepth", {x}, std::move(blocks), node);
+  }
+  const Shape& shape = x->type.shape;
+  const int64_t s = p.stride, height = shape[2].value() / s, width = shape[3].value() / s;
+  Value* squares = emit_reshape(node, x, {shape[0], p.padded, height, s, width, s}, node);
+  if (squares == nullptr) return nullptr;
+  Attributes turn;
+  turn.set("perm", std::vector<int64_t>{0, 3, 1, 5, 2, 4});
+  Value* turned = emit(node, "Transpose", {squares}, std::move(turn), node);
+  return emit_reshape(node, turned, {shape[0], s * s * p.padded, height, width}, node);
 }
 
 bool deepen(Node* node) {
@@ -82,9 +106,8 @@ bool deepen(Node* node) {
     Value* zeros = emit_ints(node, {0, 0, 0, 0, 0, plan->padded - plan->channels, 0, 0});
     inputs[0] = emit(node, "Pad", {inputs[0], zeros}, {}, node);
   }
-  Attributes blocks;
-  blocks.set("blocksize", plan->stride);
-  inputs[0] = emit(node, "SpaceToDepth", {inputs[0]}, std::move(blocks), node);
+  inputs[0] = deepen_image(node, inputs[0], *plan);
+  if (inputs[0] == nullptr) return false;
   inputs[1] = emit_constant(node, deepen_weights(inputs[1]->constant, *plan), inputs[1]->name);
   Attributes attrs = node->attrs;
   attrs.set("strides", std::vector<int64_t>{1, 1});
