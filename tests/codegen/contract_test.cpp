@@ -189,9 +189,12 @@ TEST(Contract, Windows) {
   std::vector<ContractCase> cases;
   for (DType type : {F16, BF16, F32}) {
     for (int64_t channels : {16, 5}) {
+      const std::vector<std::string> tiles =
+          channels == 5 ? std::vector<std::string>{"window1x1x64", "window4x1x64"}
+          : type == F32 ? std::vector<std::string>{"window1x4x64", "window8x4x64", "window2x2x64"}
+                        : std::vector<std::string>{"window1x8x64", "window5x4x64", "window4x8x64", "window2x2x64"};
       const auto add = [&](const char* op, Attributes attrs, Dims x, Dims y, std::vector<ContractOperand> more = {}) {
-        ContractCase c{
-            op, std::move(attrs), {{type, std::move(x)}}, {"window1x64", "window2x64", "window4x64"}, std::move(y)};
+        ContractCase c{op, std::move(attrs), {{type, std::move(x)}}, tiles, std::move(y)};
         c.inputs.insert(c.inputs.end(), more.begin(), more.end());
         cases.push_back(c);
       };
@@ -209,6 +212,8 @@ TEST(Contract, Windows) {
                      {"count_include_pad", counts},
                      {"ceil_mode", ceil}});
       };
+      add("deepjit.Conv", conv({1, 1}, {3, 3, 3, 3}, C), {1, 8, 9, C}, {1, 8, 9, C}, {{type, {C, 1, 7, 7}, true}});
+      add("deepjit.AveragePool", pool({1, 30}, {1, 1}, {0, 0, 0, 0}, 0, 0), {1, 2, 32, C}, {1, 2, 3, C});
       add("deepjit.MaxPool", pool({3, 3}, {2, 2}, {1, 1, 1, 1}, 0, 0), {1, 8, 9, C}, {1, 4, 5, C});
       add("deepjit.MaxPool", pool({2, 3}, {2, 2}, {0, 0, 0, 0}, 0, 1), {1, 7, 8, C}, {1, 4, 4, C});
       for (int64_t counts : {0, 1}) {
@@ -224,7 +229,7 @@ TEST(Contract, MaximumKeepsNan) {
   const ContractCase c{"deepjit.MaxPool",
                        with({{"layout", std::string("NHWC")}, {"kernel_shape", Ints{2, 2}}}),
                        {{F32, {1, 3, 3, 4}}},
-                       {"window1x64"},
+                       {"window1x4x64"},
                        {1, 2, 2, 4}};
   auto made = make_case(c, false);
   made->data[0].as<float>()[0] = NAN;
@@ -312,8 +317,8 @@ TEST(Contract, TilesAreText) {
        {"", "mma", "mma64x64x32w2x2s3", "mma64x64x32w2x2s3k0", "mma64x64x32w2x2s3k1x", "sum64x64x32w2x2s3k1"}) {
     EXPECT_THROW(ContractTile::parse(bad), Error) << bad;
   }
-  EXPECT_EQ(WindowTile::parse("window2x64").pixels, 2);
-  for (const char* bad : {"window", "window0x64", "window2x63", "window2x64 "})
+  EXPECT_EQ(WindowTile::parse("window2x4x64").chunk, 4);
+  for (const char* bad : {"window", "window0x4x64", "window2x3x64", "window2x4x63", "window2x4x64 "})
     EXPECT_THROW(WindowTile::parse(bad), Error) << bad;
 }
 

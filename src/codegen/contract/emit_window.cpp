@@ -9,10 +9,13 @@ namespace deepjit {
 
 namespace {
 
+constexpr int64_t kMostHeld = 24;       // pixels of a row that a thread holds
+constexpr int64_t kMostUnrolled = 512;  // multiplications of straight code
+
 class WindowEmitter {
  public:
   WindowEmitter(const WindowSpec& spec, const WindowTile& tile)
-      : spec_(spec), tile_(tile), element_(cuda_memory_type(spec.type)), chunk_(window_chunk(spec)) {}
+      : spec_(spec), tile_(tile), element_(cuda_memory_type(spec.type)), chunk_(tile.chunk) {}
 
   ContractText run(const std::string& name) {
     emit_arguments(name);
@@ -51,17 +54,15 @@ class WindowEmitter {
 
   void emit_place() {
     const int64_t chunks = spec_.image.channels / chunk_;
-    out_.line("const int groups = (out_width + {0} - 1) / {0};", tile_.pixels);
-    out_.line("const long long items = images * out_height * groups * {};", chunks);
-    out_.open(
-        "for (long long item = (long long)blockIdx.x * {0} + threadIdx.x; item < items; item += (long long)gridDim.x * "
-        "{0})",
-        tile_.threads);
-    out_.line("const int c = (int)(item % {}) * {};", chunks, chunk_);
-    out_.line("long long rest = item / {};", chunks);
+    out_.line("const unsigned int groups = ((unsigned int)out_width + {0}) / {1};", tile_.pixels - 1, tile_.pixels);
+    out_.line("const unsigned int items = (unsigned int)images * (unsigned int)out_height * groups * {}u;", chunks);
+    out_.open("for (unsigned int item = blockIdx.x * {0}u + threadIdx.x; item < items; item += gridDim.x * {0}u)",
+              tile_.threads);
+    out_.line("const int c = (int)(item % {}u) * {};", chunks, chunk_);
+    out_.line("unsigned int rest = item / {}u;", chunks);
     out_.line("const int first = (int)(rest % groups) * {}; rest /= groups;", tile_.pixels);
-    out_.line("const int line = (int)(rest % out_height);");
-    out_.line("const int image = (int)(rest / out_height);");
+    out_.line("const int line = (int)(rest % (unsigned int)out_height);");
+    out_.line("const int image = (int)(rest / (unsigned int)out_height);");
     out_.line("const int top = line * {} - {}, left = first * {} - {};", spec_.image.strides[0], spec_.image.pads[0],
               spec_.image.strides[1], spec_.image.pads[1]);
     out_.line("float sums[{}][{}];", tile_.pixels, chunk_);
@@ -75,44 +76,91 @@ class WindowEmitter {
 
   std::string vector() { return out_.vector_type(spec_.type, chunk_); }
 
-  // One row of the windows after another: what several results read is loaded once.
+  // The pixels of a row that the windows of a thread read.
+  int64_t reach() const {
+    const ContractImage& image = spec_.image;
+    return (tile_.pixels - 1) * image.strides[1] + (image.kernel[1] - 1) * image.dilations[1] + 1;
+  }
+
+  // One row of the windows after another: what several results read is loaded once. All loads of a row are under way
+  // before the first is used; pixels outside are zeros, or what no maximum takes.
   void emit_windows() {
     const ContractImage& image = spec_.image;
-    const int64_t reach = (tile_.pixels - 1) * image.strides[1] + (image.kernel[1] - 1) * image.dilations[1] + 1;
-    if (image.kernel[0] <= 7) out_.line("#pragma unroll");
+    const int64_t work = image.kernel[0] * image.kernel[1] * tile_.pixels * chunk_;
+    out_.line("{}", work <= kMostUnrolled ? "#pragma unroll" : "#pragma unroll 1");
     out_.open("for (int dy = 0; dy < {}; ++dy)", image.kernel[0]);
     out_.line("const int y = top + dy * {};", image.dilations[0]);
     out_.line("if (y < 0 || y >= height) continue;");
     out_.line("const {}* const from = in0 + (((long long)image * height + y) * width + left) * columns + c;", element_);
-    if (spec_.has_weights()) {
-      out_.line("{} weights[{}];", vector(), image.kernel[1]);
+    const bool holds = reach() <= kMostHeld;
+    if (holds) {
+      out_.line("{} row[{}];", vector(), reach());
       out_.line("#pragma unroll");
-      out_.line("for (int dx = 0; dx < {0}; ++dx) weights[dx] = *(const {1}*)(in1 + (dy * {0} + dx) * columns + c);",
-                image.kernel[1], vector());
+      out_.open("for (int i = 0; i < {}; ++i)", reach());
+      emit_pixel("row[i]");
+      out_.close();
     }
-    if (reach <= 64) out_.line("#pragma unroll");
-    out_.open("for (int i = 0; i < {}; ++i)", reach);
-    out_.line("if (left + i < 0 || left + i >= width) continue;");
-    out_.line("const {0} x = *(const {0}*)(from + i * columns);", vector());
+    if (spec_.has_weights()) emit_weights();
+    if (holds) out_.line("#pragma unroll");
+    out_.open("for (int i = 0; i < {}; ++i)", reach());
+    if (!holds) {
+      out_.line("{} one;", vector());
+      emit_pixel("one");
+    }
+    emit_uses(holds ? "row[i]" : "one");
+    out_.close();
+    out_.close();
+  }
+
+  void emit_pixel(const std::string& to) {
+    out_.open("if ((unsigned int)(left + i) < (unsigned int)width)");
+    out_.line("{0} = *(const {1}*)(from + i * columns);", to, vector());
+    out_.otherwise();
+    out_.open_lanes(chunk_);
+    const bool maximum = spec_.kind == Kind::MAXIMUM;
+    const char* lowest = spec_.type == DType::FLOAT32   ? "__int_as_float((int)0xff800000)"
+                         : spec_.type == DType::FLOAT16 ? "0xfc00"
+                                                        : "0xff80";
+    out_.line("{}.at[k] = {};", to, maximum ? lowest : "0");
+    out_.close();
+    out_.close();
+  }
+
+  void emit_weights() {
+    const int64_t across = spec_.image.kernel[1];
+    out_.line("float weights[{}][{}];", across, chunk_);
+    out_.line("#pragma unroll");
+    out_.open("for (int dx = 0; dx < {}; ++dx)", across);
+    out_.line("const {1} w = *(const {1}*)(in1 + (dy * {0} + dx) * columns + c);", across, vector());
+    out_.open_lanes(chunk_);
+    out_.line("weights[dx][k] = {};", cuda_text::from_memory(out_, "w.at[k]", spec_.type));
+    out_.close();
+    out_.close();
+  }
+
+  void emit_uses(const std::string& pixel) {
+    const ContractImage& image = spec_.image;
+    out_.line("float x[{}];", chunk_);
+    out_.open_lanes(chunk_);
+    out_.line("x[k] = {};", cuda_text::from_memory(out_, pixel + ".at[k]", spec_.type));
+    out_.close();
     out_.line("#pragma unroll");
     out_.open("for (int p = 0; p < {}; ++p)", tile_.pixels);
     out_.line("#pragma unroll");
     out_.open("for (int dx = 0; dx < {}; ++dx)", image.kernel[1]);
     out_.line("if (p * {} + dx * {} != i) continue;", image.strides[1], image.dilations[1]);
     out_.open_lanes(chunk_);
-    const std::string value = cuda_text::from_memory(out_, "x.at[k]", spec_.type);
     switch (spec_.kind) {
       case Kind::DEPTHWISE:
-        out_.line("sums[p][k] = __fmaf_rn({}, {}, sums[p][k]);", value,
-                  cuda_text::from_memory(out_, "weights[dx].at[k]", spec_.type));
+        out_.line("sums[p][k] = __fmaf_rn(x[k], weights[dx][k], sums[p][k]);");
         break;
       case Kind::MAXIMUM:
-        out_.line("sums[p][k] = {};", out_.call("upper_f32", "sums[p][k], " + value));
+        out_.line("sums[p][k] = {};", out_.call("upper_f32", "sums[p][k], x[k]"));
         break;
       case Kind::AVERAGE:
-        out_.line("sums[p][k] += {};", value);
+        out_.line("sums[p][k] += x[k];");
     }
-    for (int i = 0; i < 5; ++i) out_.close();
+    for (int i = 0; i < 3; ++i) out_.close();
   }
 
   // Places of a window along one axis that an average counts.
@@ -163,19 +211,15 @@ class WindowEmitter {
 
 }  // namespace
 
-std::string WindowTile::to_string() const { return fmt::format("window{}x{}", pixels, threads); }
+std::string WindowTile::to_string() const { return fmt::format("window{}x{}x{}", pixels, chunk, threads); }
 
 WindowTile WindowTile::parse(const std::string& text) {
   WindowTile t;
-  const int found = std::sscanf(text.c_str(), "window%2dx%4d", &t.pixels, &t.threads);
-  const bool fits = found == 2 && t.pixels > 0 && t.threads > 0 && t.threads <= 1024 && t.threads % 32 == 0;
+  const int found = std::sscanf(text.c_str(), "window%2dx%1dx%4d", &t.pixels, &t.chunk, &t.threads);
+  const bool whole = t.chunk == 1 || t.chunk == 2 || t.chunk == 4 || t.chunk == 8;
+  const bool fits = found == 3 && t.pixels > 0 && whole && t.threads > 0 && t.threads <= 1024 && t.threads % 32 == 0;
   if (!fits || t.to_string() != text) throw Error(Code::ENGINE_RANGE, "\"" + text + "\" is no tile of a window");
   return t;
-}
-
-int window_chunk(const WindowSpec& spec) {
-  const int whole = spec.type == DType::FLOAT32 ? 4 : 8;
-  return spec.image.channels % whole == 0 ? whole : 1;
 }
 
 ContractText emit_window(const WindowSpec& spec, const WindowTile& tile) {

@@ -22,14 +22,12 @@ struct WindowSpec {
 // How the work lies on threads; its text is the tactic's variant.
 struct WindowTile {
   int pixels = 1;     // neighbouring results of a thread
-  int threads = 256;  // of a block
+  int chunk = 1;      // channels of it: 1, 2, 4 or 8, at most 16 bytes; a divisor of all channels
+  int threads = 128;  // of a block
 
   std::string to_string() const;
   static WindowTile parse(const std::string& text);  // ENGINE_RANGE
 };
-
-// Channels that a thread takes: those of 16 bytes where pixels are aligned, else one.
-int window_chunk(const WindowSpec& spec);
 
 // The weights of a depthwise convolution lie as [places][channels]. Numbers behind the addresses: images, height,
 // width, out_height, out_width; then x1, x2 of each operand of the epilogue.

@@ -68,6 +68,7 @@ Plan plan_window(const ContractData& data, const ContractProblem& p) {
   plan.numbers = numbers_of(p);
   const int64_t lines = checked_mul(p.images, p.out_height);
   const int64_t items = checked_mul(checked_mul(lines, ceil_div(p.out_width, data.pixels)), p.channels / data.chunk);
+  if (items > INT_MAX) throw Error(Code::ENGINE_RANGE, "a generated kernel would need too many threads");
   plan.blocks = std::max<int64_t>(1, ceil_div(items, data.threads));
   return plan;
 }

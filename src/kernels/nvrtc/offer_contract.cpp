@@ -140,12 +140,31 @@ void add_tiles(const Shape3 (&shapes)[N], ContractMath math, const ContractProbl
   }
 }
 
-std::vector<WindowTile> window_tiles(const ContractProblem& p) {
-  std::vector<WindowTile> tiles;
-  for (int pixels : {1, 2, 4}) {
-    if (pixels > 1 && (p.kernel[1] == 1 || p.out_width < 2 * pixels)) continue;
-    for (int threads : {64, 256}) tiles.push_back({pixels, threads});
+// Of the widest tiles the one that leaves the fewest results of a line over.
+int widest_window(int64_t width) {
+  const auto computed = [&](int pixels) { return (width + pixels - 1) / pixels * pixels; };
+  int best = 8;
+  for (int pixels : {7, 6, 5}) {
+    if (computed(pixels) < computed(best)) best = pixels;
   }
+  return best;
+}
+
+// Much work a thread where that leaves enough threads, first what is likelier.
+std::vector<WindowTile> window_tiles(const ContractProblem& p) {
+  constexpr int64_t kEnough = 132 * 512;  // threads that keep a large GPU busy
+  const int64_t results = checked_mul(checked_mul(p.images, p.out_height), checked_mul(p.out_width, p.channels));
+  const int whole = p.type == DType::FLOAT32 ? 4 : 8;
+  std::vector<WindowTile> tiles;
+  for (const auto& [pixels, chunk] : std::initializer_list<std::pair<int, int>>{
+           {widest_window(p.out_width), 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 8}, {1, 2}, {4, 1}, {1, 1}}) {
+    if (chunk > whole || p.channels % chunk != 0) continue;
+    if (chunk == 1 && p.channels % 2 == 0) continue;
+    if (pixels > 1 && (p.kernel[1] == 1 || p.out_width < pixels)) continue;
+    tiles.push_back({pixels, chunk, 128});
+  }
+  std::stable_partition(tiles.begin(), tiles.end(),
+                        [&](const WindowTile& t) { return results / (t.pixels * t.chunk) >= kEnough; });
   return tiles;
 }
 
@@ -320,7 +339,7 @@ ContractCode contract_code(const StepShape& shape, const std::string& variant) {
     code.text = emit_window(spec, tile);
     data.threads = tile.threads;
     data.pixels = tile.pixels;
-    data.chunk = window_chunk(spec);
+    data.chunk = tile.chunk;
   }
   data.name = code.text.name;
   data.shared_bytes = code.text.shared_bytes;
