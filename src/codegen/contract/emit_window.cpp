@@ -75,6 +75,25 @@ class WindowEmitter {
   }
 
   std::string vector() { return out_.vector_type(spec_.type, chunk_); }
+  // Pixels and weights at work: pairs of 16 bits stay together until they are converted, half by half.
+  bool in_pairs() const { return spec_.type != DType::FLOAT32 && chunk_ > 1; }
+  std::string packed() { return in_pairs() ? out_.vector_type(DType::INT32, chunk_ / 2) : vector(); }
+  // Lines that put the elements of a pixel or of weights into floats.
+  void convert(const std::string& to, const std::string& from) {
+    if (!in_pairs()) {
+      out_.open_lanes(chunk_);
+      out_.line("{}[k] = {};", to, cuda_text::from_memory(out_, from + ".at[k]", spec_.type));
+      return out_.close();
+    }
+    const bool half = spec_.type == DType::FLOAT16;
+    const std::string pair = "(unsigned int)" + from + ".at[k]";
+    out_.open_lanes(chunk_ / 2);
+    out_.line("{}[2 * k] = {};", to,
+              half ? out_.call("float_of_low_half", pair) : "__int_as_float((int)(" + pair + " << 16))");
+    out_.line("{}[2 * k + 1] = {};", to,
+              half ? out_.call("float_of_high_half", pair) : "__int_as_float((int)(" + pair + " & 0xffff0000u))");
+    out_.close();
+  }
 
   // The pixels of a row that the windows of a thread read.
   int64_t reach() const {
@@ -94,7 +113,7 @@ class WindowEmitter {
     out_.line("const {}* const from = in0 + (((long long)image * height + y) * width + left) * columns + c;", element_);
     const bool holds = reach() <= kMostHeld;
     if (holds) {
-      out_.line("{} row[{}];", vector(), reach());
+      out_.line("{} row[{}];", packed(), reach());
       out_.line("#pragma unroll");
       out_.open("for (int i = 0; i < {}; ++i)", reach());
       emit_pixel("row[i]");
@@ -104,7 +123,7 @@ class WindowEmitter {
     if (holds) out_.line("#pragma unroll");
     out_.open("for (int i = 0; i < {}; ++i)", reach());
     if (!holds) {
-      out_.line("{} one;", vector());
+      out_.line("{} one;", packed());
       emit_pixel("one");
     }
     emit_uses(holds ? "row[i]" : "one");
@@ -114,16 +133,18 @@ class WindowEmitter {
 
   void emit_pixel(const std::string& to) {
     out_.open("if ((unsigned int)(left + i) < (unsigned int)width)");
-    out_.line("{0} = *(const {1}*)(from + i * columns);", to, vector());
+    out_.line("{0} = *(const {1}*)(from + i * columns);", to, packed());
     out_.otherwise();
-    out_.open_lanes(chunk_);
-    const bool maximum = spec_.kind == Kind::MAXIMUM;
-    const char* lowest = spec_.type == DType::FLOAT32   ? "__int_as_float((int)0xff800000)"
-                         : spec_.type == DType::FLOAT16 ? "0xfc00"
-                                                        : "0xff80";
-    out_.line("{}.at[k] = {};", to, maximum ? lowest : "0");
+    out_.open_lanes(in_pairs() ? chunk_ / 2 : chunk_);
+    out_.line("{}.at[k] = {};", to, spec_.kind == Kind::MAXIMUM ? lowest() : "0");
     out_.close();
     out_.close();
+  }
+
+  std::string lowest() const {
+    if (spec_.type == DType::FLOAT32) return "__int_as_float((int)0xff800000)";
+    const std::string one = spec_.type == DType::FLOAT16 ? "fc00" : "ff80";
+    return std::string(in_pairs() ? "(int)0x" + one : "0x") + one + "u";
   }
 
   void emit_weights() {
@@ -131,19 +152,15 @@ class WindowEmitter {
     out_.line("float weights[{}][{}];", across, chunk_);
     out_.line("#pragma unroll");
     out_.open("for (int dx = 0; dx < {}; ++dx)", across);
-    out_.line("const {1} w = *(const {1}*)(in1 + (dy * {0} + dx) * columns + c);", across, vector());
-    out_.open_lanes(chunk_);
-    out_.line("weights[dx][k] = {};", cuda_text::from_memory(out_, "w.at[k]", spec_.type));
-    out_.close();
+    out_.line("const {1} w = *(const {1}*)(in1 + (dy * {0} + dx) * columns + c);", across, packed());
+    convert("weights[dx]", "w");
     out_.close();
   }
 
   void emit_uses(const std::string& pixel) {
     const ContractImage& image = spec_.image;
     out_.line("float x[{}];", chunk_);
-    out_.open_lanes(chunk_);
-    out_.line("x[k] = {};", cuda_text::from_memory(out_, pixel + ".at[k]", spec_.type));
-    out_.close();
+    convert("x", pixel);
     out_.line("#pragma unroll");
     out_.open("for (int p = 0; p < {}; ++p)", tile_.pixels);
     out_.line("#pragma unroll");
@@ -176,7 +193,21 @@ class WindowEmitter {
     return text + (low.empty() ? ")" : fmt::format(" - ({}0))", low));
   }
 
+  // Operand i of the epilogue for the place `r`: a vector, or one value.
+  void emit_operand(size_t i) {
+    const EpilogueOperand& o = spec_.epilogue.operands[i];
+    const std::string type = o.columns ? out_.vector_type(o.dtype, chunk_) : cuda_memory_type(o.dtype);
+    out_.line("const {0} e{1} = *(const {0}*)(in{2} + {3}{4});", type, i, o.input,
+              epilogue_row_offset(o, i, "r", "columns"), o.columns ? " + c" : "");
+  }
+
+  bool moves_along_rows(size_t i) const { return spec_.epilogue.operands[i].rows.find('M') != std::string::npos; }
+
   void emit_results() {
+    const size_t operands = spec_.epilogue.operands.size();
+    for (size_t i = 0; i < operands; ++i) {
+      if (!moves_along_rows(i)) emit_operand(i);
+    }
     out_.line("#pragma unroll");
     out_.open("for (int p = 0; p < {}; ++p)", tile_.pixels);
     out_.line("if (first + p >= out_width) break;");
@@ -185,16 +216,14 @@ class WindowEmitter {
       out_.line("const int across = left + p * {};", spec_.image.strides[1]);
       out_.line("const float places = (float)({} * {});", count("top", "height", 0), count("across", "width", 1));
     }
-    for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) {
-      const EpilogueOperand& o = spec_.epilogue.operands[i];
-      out_.line("const {}* const p{} = in{} + {}{};", cuda_memory_type(o.dtype), i, o.input,
-                epilogue_row_offset(o, i, "r", "columns"), o.columns ? " + c" : "");
+    for (size_t i = 0; i < operands; ++i) {
+      if (moves_along_rows(i)) emit_operand(i);
     }
     out_.line("{} y;", vector());
     out_.open_lanes(chunk_);
     const std::string sum = spec_.kind == Kind::AVERAGE ? "sums[p][k] / places" : "sums[p][k]";
     const std::string value = emit_epilogue_element(out_, spec_.epilogue, spec_.type, sum, [&](size_t i) {
-      return fmt::format("p{}[{}]", i, spec_.epilogue.operands[i].columns ? "k" : "0");
+      return fmt::format("e{}", i) + (spec_.epilogue.operands[i].columns ? ".at[k]" : "");
     });
     out_.line("y.at[k] = {};", cuda_text::to_memory(out_, value, spec_.type));
     out_.close();

@@ -216,6 +216,8 @@ void add_text(const std::string& name, std::set<std::string>& added, std::string
   static const std::map<std::string, std::vector<std::string>> calls = {
       {"sigmoid_f32", {"near_reciprocal"}},
       {"pack_halves", {"half_of_float"}},
+      {"float_of_low_half", {"float_of_half"}},
+      {"float_of_high_half", {"float_of_half"}},
       {"pack_bfloats", {"bfloat16_of_float"}},
       {"copy_chunk_16", {"Chunk16", "copy_later"}},
       {"near_erf", {"near_reciprocal", "power_of_two"}},

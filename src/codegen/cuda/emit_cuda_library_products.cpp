@@ -52,6 +52,30 @@ constexpr const char* kCopies = R"(
 #endif
 )";
 
+// Half a register, as it is converted without taking it apart.
+constexpr const char* kFloatOfLowHalf = R"(
+static __device__ __forceinline__ float float_of_low_half(unsigned int x) {
+#ifdef DEEPJIT_EMULATED
+  return float_of_half((unsigned short)x);
+#else
+  float y;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low;}" : "=f"(y) : "r"(x));
+  return y;
+#endif
+}
+)";
+constexpr const char* kFloatOfHighHalf = R"(
+static __device__ __forceinline__ float float_of_high_half(unsigned int x) {
+#ifdef DEEPJIT_EMULATED
+  return float_of_half((unsigned short)(x >> 16));
+#else
+  float y;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}" : "=f"(y) : "r"(x));
+  return y;
+#endif
+}
+)";
+
 // Two floats rounded to 16 bits, the first in the low half.
 constexpr const char* kPackHalves = R"(
 static __device__ __forceinline__ unsigned int pack_halves(float low, float high) {
@@ -170,6 +194,8 @@ static __device__ __forceinline__ float near_erf(float x) {
 const char* product_library_text(const std::string& name) {
   static const std::map<std::string, const char*> texts = {
       {"Chunk16", kChunk},
+      {"float_of_low_half", kFloatOfLowHalf},
+      {"float_of_high_half", kFloatOfHighHalf},
       {"pack_halves", kPackHalves},
       {"pack_bfloats", kPackBfloats},
       {"copy_later", kCopyLater},
