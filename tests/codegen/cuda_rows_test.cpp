@@ -60,7 +60,7 @@ TEST(CudaRows, ReductionsOfEveryKindAndType) {
     for (Opcode op : {Opcode::SUM, Opcode::PRODUCT, Opcode::MINIMUM, Opcode::MAXIMUM}) {
       const KernelIr kernel = row_kernel(type, true, [op](IrBuilder& b, Ref x) { return b.reduce(op, x); });
       for (const Dims& dims : kShapes) {
-        for (const CudaMapping& mapping : {CudaMapping{2, 8}, {1, 256}}) {
+        for (const CudaMapping& mapping : {CudaMapping{2, 8}, {1, 256}, {1, 2, 0, true}}) {
           CudaCase c = row_case(std::string(opcode_name(op)), kernel, mapping, dims);
           // Sums of values of both signs lose digits; products of many overflow here and not there.
           c.hard = op == Opcode::MINIMUM || op == Opcode::MAXIMUM || !is_float(type);
@@ -93,8 +93,9 @@ TEST(CudaRows, SoftmaxAndNormInEveryMapping) {
                                        {2, 32, 3},
                                        {1, 64, 5},
                                        {8, 128, 1},
-                                       {8, 512, 2}}) {
-      if (type == DType::FLOAT16 && mapping.per_thread < 8) continue;
+                                       {8, 512, 2},
+                                       {1, 4, 0, true}}) {
+      if (type == DType::FLOAT16 && mapping.per_thread < 8 && !mapping.across) continue;
       for (const Dims& dims : kShapes) {
         cases.push_back(row_case("softmax", soft, mapping, dims));
         CudaCase c = row_case("norm", norm, mapping, dims);
@@ -179,7 +180,8 @@ KernelIr inner_softmax() {
 
 TEST(CudaRows, RowsAcrossMemory) {
   std::vector<CudaCase> cases;
-  for (const CudaMapping& mapping : {CudaMapping{1, 1}, {1, 32}, {4, 128}, {4, 32, 3}, {1, 8, 7}}) {
+  for (const CudaMapping& mapping :
+       {CudaMapping{1, 1}, {1, 32}, {4, 128}, {4, 32, 3}, {1, 8, 7}, {1, 2, 0, true}, {1, 16, 0, true}}) {
     for (const Dims& d :
          {Dims{1, 1, 1}, Dims{2, 5, 3}, Dims{3, 40, 67}, Dims{1, 300, 130}, Dims{0, 3, 4}, Dims{2, 0, 4}}) {
       CudaCase c;
@@ -241,7 +243,7 @@ TEST(CudaRows, AReductionStoredAlongItsRow) {
   const KernelIr kernel =
       row_kernel(DType::FLOAT32, false, [](IrBuilder& b, Ref x) { return b.reduce(Opcode::MAXIMUM, x); });
   std::vector<CudaCase> cases;
-  for (const CudaMapping& mapping : {CudaMapping{4, 32}, {1, 256}, {4, 64, 4}, {1, 128, 1}}) {
+  for (const CudaMapping& mapping : {CudaMapping{4, 32}, {1, 256}, {4, 64, 4}, {1, 128, 1}, {1, 8, 0, true}}) {
     for (const Dims& dims : kShapes) cases.push_back(row_case("maximum", kernel, mapping, dims));
   }
   check_cases(cases);
@@ -265,10 +267,11 @@ TEST(CudaRows, MappingsFollowTheColumns) {
   EXPECT_EQ(names(soft, 4097), "row1024x1x5 ");
   EXPECT_EQ(names(soft, 40000), "row512x4 row128x4 row32x4 ");
   EXPECT_EQ(names(heavy, 256), "row256x1x1 row128x2x1 row64x4x1 ");
-  EXPECT_EQ(names(inner_softmax(), 4096), "row1x1 row32x1 ");
+  EXPECT_EQ(names(inner_softmax(), 4096), "across16 across4 row1x1 ");
+  EXPECT_EQ(names(inner_softmax(), 20), "across4 row1x1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 64), "flat8 flat1 ");
   EXPECT_EQ(names(broadcast_kernel(false), 63), "flat1 ");
-  for (const char* name : {"flat1", "flat8", "row2x1", "row1024x8", "row64x4x3"}) {
+  for (const char* name : {"flat1", "flat8", "row2x1", "row1024x8", "row64x4x3", "across16"}) {
     EXPECT_EQ(CudaMapping::parse(name).to_string(), name);
   }
 }

@@ -241,6 +241,6 @@ ContractText emit_contract(const ContractSpec& spec, const ContractTile& tile) {
   return ContractEmitter(spec, tile).run("contract_" + sha256_hex(text).substr(0, 12));
 }
 
-std::string contract_emitter_version() { return "contract 2"; }
+std::string contract_emitter_version() { return "contract 3"; }
 
 }  // namespace deepjit

@@ -46,11 +46,16 @@ int widest(const KernelIr& kernel) {
 }  // namespace
 
 std::string CudaMapping::to_string() const {
+  if (across) return fmt::format("across{}", threads_per_row);
   if (threads_per_row == 0) return fmt::format("flat{}", per_thread);
   return fmt::format("row{}x{}", threads_per_row, per_thread) + (chunks > 0 ? fmt::format("x{}", chunks) : "");
 }
 
 CudaMapping CudaMapping::parse(const std::string& text) {
+  for (int threads : {2, 4, 8, 16, 32}) {
+    const CudaMapping mapping{1, threads, 0, true};
+    if (mapping.to_string() == text) return mapping;
+  }
   for (int threads : {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
     for (int width : {1, 2, 4, 8}) {
       for (int chunks = 0; chunks <= kMostChunks; ++chunks) {
@@ -77,7 +82,10 @@ std::vector<CudaMapping> cuda_mappings(const KernelIr& kernel, int64_t columns) 
     if (width == 1) return {{1, 0}};
     return {{width, 0}, {1, 0}};
   }
-  if (kernel.lanes) return {{1, 1}, {1, 32}};  // rows lie side by side: a thread each, unless there are few
+  if (kernel.lanes) {  // rows lie side by side: the fewer threads each, the more rows it takes to have work for all
+    if (columns > 32) return {{1, 16, 0, true}, {1, 4, 0, true}, {1, 1}};
+    return {{1, 4, 0, true}, {1, 1}};
+  }
   std::vector<CudaMapping> out = resident_mappings(kernel, width, columns);
   if (!out.empty()) return out;
   return {{width, 512}, {width, 128}, {width, 32}};

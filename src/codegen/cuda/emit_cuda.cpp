@@ -198,6 +198,9 @@ class FrameEmitter {
     const int rows = mapping_.rows_per_block();
     if (mapping_.threads_per_row == 1) {
       out_.line("const int slot = threadIdx.x;  // which row of the block");
+    } else if (mapping_.across) {
+      out_.line("const int lane = threadIdx.x / {};", rows);
+      out_.line("const int slot = threadIdx.x % {};  // which row of the block", rows);
     } else if (rows > 1) {
       out_.line("const int lane = threadIdx.x % {};", mapping_.threads_per_row);
       out_.line("const int slot = threadIdx.x / {};  // which row of the block", mapping_.threads_per_row);
@@ -229,7 +232,7 @@ class FrameEmitter {
       general_->emit_row();
       out_.close();
     }
-    if (mapping_.threads_per_row > 32) out_.line("__syncthreads();");
+    if (mapping_.threads_per_row > 32 || mapping_.across) out_.line("__syncthreads();");
     out_.close();
   }
 
@@ -363,6 +366,6 @@ Refusal why_not_emit_cuda(const KernelIr& kernel) {
   return {};
 }
 
-std::string cuda_emitter_version() { return "6"; }
+std::string cuda_emitter_version() { return "7"; }
 
 }  // namespace deepjit

@@ -6,6 +6,12 @@
 
 namespace deepjit {
 
+namespace {
+
+constexpr size_t kFew = 8;  // instructions a column
+
+}  // namespace
+
 CudaBody::CudaBody(const KernelIr& kernel, const CudaMapping& mapping, Keeping keeping, CudaWriter& out)
     : kernel_(kernel),
       mapping_(mapping),
@@ -33,11 +39,11 @@ void CudaBody::emit_flat() {
 
 // Where the warps of a row leave their parts of its reductions.
 void CudaBody::declare_parts() {
-  if (warps_per_row() <= 1) return;
+  if (!mapping_.across && warps_per_row() <= 1) return;
+  const int parts = mapping_.across ? mapping_.threads() : warps_per_row() * mapping_.rows_per_block();
   for (int stage = 0; stage < plan_.stages(); ++stage) {
     for (int32_t r : plan_.reductions_of(stage)) {
-      out_.line("__shared__ {} part{}[{}];", cuda_register_type(inst(r).type), r,
-                warps_per_row() * mapping_.rows_per_block());
+      out_.line("__shared__ {} part{}[{}];", cuda_register_type(inst(r).type), r, parts);
     }
   }
 }
@@ -53,7 +59,7 @@ void CudaBody::declare_row_buffers() {
     std::string first = std::to_string(buffer) + " * padded";
     if (mapping_.rows_per_block() > 1) first = fmt::format("(slot * {} + {}) * padded", plan_.kept().size(), buffer);
     // Threads that have a row each lie side by side, so that they use all banks of the memory.
-    if (mapping_.threads_per_row == 1) first = fmt::format("{} * padded + slot", buffer * mapping_.rows_per_block());
+    if (rows_beside()) first = fmt::format("{} * padded + slot", buffer * mapping_.rows_per_block());
     out_.line("float* const kept{} = {} + {};", index, memory, first);
   }
 }
@@ -137,7 +143,8 @@ void CudaBody::emit_pass(int stage, const std::vector<int32_t>& order, bool keep
   const std::string first = mapping_.threads_per_row == 1 ? "0"
                             : width_ > 1                  ? fmt::format("lane * {}", width_)
                                                           : "lane";
-  out_.line("#pragma unroll 1");
+  // What lies far apart is read several columns at a time.
+  out_.line("#pragma unroll {}", mapping_.across && order.size() <= kFew ? 8 : 1);
   out_.open("for (long long column = {}; column < end; column += {})", first, width_ * mapping_.threads_per_row);
   emit_chunk(stage, order, keeping);
   out_.close();
@@ -249,6 +256,7 @@ void CudaBody::fold_lanes(const std::vector<int32_t>& reductions) {
 
 // The threads of a row: those of a warp by halves, then the warps one after another. All get the result.
 void CudaBody::fold_threads(const std::vector<int32_t>& reductions) {
+  if (mapping_.across) return fold_across(reductions);
   const int lanes = std::min(mapping_.threads_per_row, 32);
   if (lanes == 1) return;
   out_.line("#pragma unroll");
@@ -275,6 +283,21 @@ void CudaBody::fold_threads(const std::vector<int32_t>& reductions) {
   out_.close();
 }
 
+// The threads of a row, one after another.
+void CudaBody::fold_across(const std::vector<int32_t>& reductions) {
+  for (int32_t r : reductions) out_.line("part{0}[threadIdx.x] = v{0};", r);
+  out_.line("__syncthreads();");
+  for (int32_t r : reductions) out_.line("v{0} = part{0}[slot];", r);
+  out_.line("#pragma unroll");
+  out_.open("for (int other = 1; other < {}; ++other)", mapping_.threads_per_row);
+  for (int32_t r : reductions) {
+    const std::string own = fmt::format("v{}", r);
+    out_.line("{} = {};", own,
+              combined(r, own, fmt::format("part{}[other * {} + slot]", r, mapping_.rows_per_block())));
+  }
+  out_.close();
+}
+
 // ---- expressions ----------------------------------------------------------------------------------------
 
 std::string CudaBody::value(int32_t index) const {
@@ -290,7 +313,7 @@ std::string CudaBody::kept_element(int32_t index) const {
   if (is_resident()) return fmt::format("r{}[chunk].at[k]", index);
   if (has_lanes()) return fmt::format("x{}.at[k]", index);
   if (one_by_one_) return fmt::format("kept{}[column + k]", index);
-  if (mapping_.threads_per_row > 1) return fmt::format("kept{}[column]", index);
+  if (!rows_beside()) return fmt::format("kept{}[column]", index);
   return fmt::format("kept{}[column * {}]", index, mapping_.rows_per_block());
 }
 

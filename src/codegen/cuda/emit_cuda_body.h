@@ -63,6 +63,7 @@ class CudaBody {
   void close_chunks();
   void fold_lanes(const std::vector<int32_t>& reductions);
   void fold_threads(const std::vector<int32_t>& reductions);
+  void fold_across(const std::vector<int32_t>& reductions);
 
   const Inst& inst(int32_t index) const { return kernel_.insts[static_cast<size_t>(index)]; }
   const Access& access(int32_t index) const { return kernel_.accesses[static_cast<size_t>(index)]; }
@@ -82,7 +83,9 @@ class CudaBody {
   // Is the text now being written that of one lane of a vector?
   bool has_lanes() const { return in_vectors() && !one_by_one_; }
   bool is_dense(int32_t access_index) const { return access(access_index).strides.back() == Quantity{1, {}}; }
-  int warps_per_row() const { return mapping_.threads_per_row / 32; }
+  int warps_per_row() const { return mapping_.across ? 0 : mapping_.threads_per_row / 32; }
+  // Do the rows of a block lie side by side in row buffers, as their threads do?
+  bool rows_beside() const { return mapping_.across || mapping_.threads_per_row == 1; }
 
   const KernelIr& kernel_;
   CudaMapping mapping_;
