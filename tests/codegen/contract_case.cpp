@@ -15,9 +15,7 @@
 
 namespace deepjit {
 
-namespace {
-
-Tensor random_tensor(DType dtype, const Dims& dims, uint64_t seed) {
+Tensor random_operand(DType dtype, const Dims& dims, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   Tensor t(dtype, dims);
@@ -36,8 +34,6 @@ Tensor random_tensor(DType dtype, const Dims& dims, uint64_t seed) {
   }
   return t;
 }
-
-}  // namespace
 
 void MadeCase::run_reference() {
   expected = Tensor(shape.outputs[0].dtype, shape.outputs[0].dims);
@@ -62,7 +58,7 @@ std::unique_ptr<MadeCase> make_case(const ContractCase& c, bool tf32) {
       step.inputs.push_back(-1);
       continue;
     }
-    made->data.back() = random_tensor(o.dtype, o.dims, i + 1);
+    made->data.back() = random_operand(o.dtype, o.dims, i + 1);
     step.inputs.push_back(static_cast<int32_t>(program.buffers.size()));
     program.buffers.push_back({"x", {o.dtype, Shape(o.dims)}, o.constant, o.constant ? made->data.back() : Tensor()});
   }
@@ -83,10 +79,9 @@ std::unique_ptr<MadeCase> make_case(const ContractCase& c, bool tf32) {
   return made;
 }
 
-void add_kernels(const ContractCase& c, MadeCase& made, CudaOnCpu& kernels) {
+void add_kernels(std::vector<std::string> variants, MadeCase& made, CudaOnCpu& kernels) {
   const Offer offer = nvrtc_gpu::offer_contract(made.shape);
   ASSERT_FALSE(offer.tactics.empty()) << made.text << ": " << offer.reason;
-  std::vector<std::string> variants = c.variants;
   if (variants.empty()) {
     for (const Tactic& t : offer.tactics) variants.push_back(t.variant);
   }
@@ -144,11 +139,21 @@ double largest_error(const Tensor& got, const Tensor& want) {
 }  // namespace
 
 void check_contracts(const std::vector<ContractCase>& cases, bool tf32, const std::vector<int>& architectures) {
-  CudaOnCpu kernels;
   std::vector<std::unique_ptr<MadeCase>> all;
+  std::vector<std::vector<std::string>> variants;
   for (const ContractCase& c : cases) {
     all.push_back(make_case(c, tf32));
-    add_kernels(c, *all.back(), kernels);
+    variants.push_back(c.variants);
+  }
+  check_made(all, variants, tf32, architectures);
+}
+
+void check_made(const std::vector<std::unique_ptr<MadeCase>>& all,
+                const std::vector<std::vector<std::string>>& variants, bool tf32,
+                const std::vector<int>& architectures) {
+  CudaOnCpu kernels;
+  for (size_t i = 0; i < all.size(); ++i) {
+    add_kernels(variants[i], *all[i], kernels);
     if (testing::Test::HasFatalFailure()) return;
   }
   kernels.compile();

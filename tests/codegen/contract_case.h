@@ -34,12 +34,17 @@ struct MadeCase {
 };
 
 std::unique_ptr<MadeCase> make_case(const ContractCase& c, bool tf32 = false);
-void add_kernels(const ContractCase& c, MadeCase& made, CudaOnCpu& kernels);
+Tensor random_operand(DType dtype, const Dims& dims, uint64_t seed);
+// Of these variants, or of all that are offered.
+void add_kernels(std::vector<std::string> variants, MadeCase& made, CudaOnCpu& kernels);
 // What one launch writes, with operands at one end of guarded memory.
 Tensor run_once(const MadeCase& made, const Tactic& tactic, EmulatedDevice& device, bool backwards);
 // All cases; NVRTC compiles them for these architectures.
 void check_contracts(const std::vector<ContractCase>& cases, bool tf32 = false,
                      const std::vector<int>& architectures = {});
+void check_made(const std::vector<std::unique_ptr<MadeCase>>& all,
+                const std::vector<std::vector<std::string>>& variants, bool tf32 = false,
+                const std::vector<int>& architectures = {});
 
 inline Attributes with(std::initializer_list<std::pair<const char*, Attribute>> list) {
   Attributes attrs;

@@ -234,7 +234,7 @@ TEST(Contract, MaximumKeepsNan) {
   auto made = make_case(c, false);
   made->data[0].as<float>()[0] = NAN;
   CudaOnCpu kernels;
-  add_kernels(c, *made, kernels);
+  add_kernels(c.variants, *made, kernels);
   kernels.compile();
   EmulatedDevice device(kernels);
   const Tensor got = run_once(*made, made->kernels[0].second, device, false);
@@ -250,7 +250,7 @@ TEST(Contract, ServesOtherSizesOfOpenDimsOnly) {
                  {2, 7, 5, 24}};
   auto made = make_case(c, false);
   CudaOnCpu kernels;
-  add_kernels(c, *made, kernels);
+  add_kernels(c.variants, *made, kernels);
   kernels.compile();
   EmulatedDevice device(kernels);
   StepShape shape = made->shape;

@@ -1,6 +1,7 @@
 // Convolutions and matrix products as CUDA text: one skeleton, described by few parts.
 //
-// A product C[m, n] = sum over k of A[m, k] B[n, k], several of them in a batch, then an epilogue. Operands come in one
+// A product C[m, n] = sum over k of A[m, k] B[n, k], several of them in a batch, then an epilogue. A prologue works on
+// A's elements once they are in shared memory. Operands come in one
 // of a few forms; a convolution is a product whose A is an image (its windows are never written out). A block of
 // threads computes a tile of C: tiles of A and B go through shared memory, several stages ahead (cp.async), and the
 // arithmetic is that of tensor cores or of plain fused multiply-adds, in float32. Few tiles are split along k; the last
@@ -60,6 +61,7 @@ struct ContractSpec {
   bool batched = false;  // the batch has operands of its own
   int inputs = 2;        // operands of the step
   Epilogue epilogue;
+  Epilogue prologue;  // of the elements of A, in plain ROWS: columns are k, its operands follow the epilogue's
 
   // Elements in the 16 bytes that are copied at a time.
   int chunk() const { return type == DType::FLOAT32 ? 4 : 8; }

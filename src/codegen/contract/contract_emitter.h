@@ -37,7 +37,8 @@ class ContractEmitter {
   void emit_loop();
   void emit_split();
   void emit_result();
-  void emit_operand(size_t i);
+  std::vector<EpilogueOperand> operands() const;  // of epilogue and prologue, as their extents are numbered
+  void emit_operand(size_t i, const char* row, const char* column, const char* columns);
   std::string whole_columns() const;
   std::string vector_align(DType type) const;
 
@@ -58,6 +59,7 @@ class ContractEmitter {
   void load_columns(const Operand& o);
   void load_image(const Operand& o);
   std::string row_guard(const Operand& o) const;
+  void emit_prologue();
   std::string is_whole(const Operand& o) const;
 
   // Products.

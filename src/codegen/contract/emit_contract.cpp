@@ -56,18 +56,24 @@ const std::vector<std::string>& contract_numbers() {
   return names;
 }
 
+std::vector<EpilogueOperand> ContractEmitter::operands() const {
+  std::vector<EpilogueOperand> all = spec_.epilogue.operands;
+  all.insert(all.end(), spec_.prologue.operands.begin(), spec_.prologue.operands.end());
+  return all;
+}
+
 void ContractEmitter::emit_arguments(const std::string& name) {
   out_.line("extern \"C\" __global__ void __launch_bounds__({}) {}(", tile_.threads(), name);
   std::vector<std::string> types(static_cast<size_t>(spec_.inputs), "void");
   types[0] = types[1] = element_;
-  for (const EpilogueOperand& o : spec_.epilogue.operands) {
+  for (const EpilogueOperand& o : operands()) {
     types[static_cast<size_t>(o.input)] = cuda_memory_type(o.dtype);
   }
   for (size_t i = 0; i < types.size(); ++i) out_.line("    const {}* in{},", types[i], i);
   out_.line("    {}* out, float* parts, unsigned int* arrived,", element_);
   std::string numbers;
   for (const std::string& n : contract_numbers()) numbers += (numbers.empty() ? "long long " : ", long long ") + n;
-  for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) {
+  for (size_t i = 0; i < operands().size(); ++i) {
     numbers += fmt::format(", long long x{0}_1, long long x{0}_2", i);
   }
   out_.open("    {})", numbers);
@@ -116,8 +122,11 @@ void ContractEmitter::emit_loop() {
   declare_sums();
   out_.line("int load_slot = 0, use_slot = 0;");
   out_.open("for (int step = first - {}; step < last; ++step)", tile_.stages - 1);
-  out_.line("if (step >= first) {{ {}; __syncthreads(); }}",
-            out_.call("copies_left", std::to_string(tile_.stages - 2)));
+  out_.open("if (step >= first)");
+  out_.line("{};", out_.call("copies_left", std::to_string(tile_.stages - 2)));
+  if (!spec_.prologue.empty()) emit_prologue();
+  out_.line("__syncthreads();");
+  out_.close();
   out_.line("const int ahead = step + {};", tile_.stages - 1);
   out_.open("if (ahead < last)");
   const int stage = tile_bytes(a()) + tile_bytes(b());
@@ -185,7 +194,7 @@ void ContractEmitter::emit_result() {
   out_.line("const long long r = {};", grouped ? "m" : "(long long)batch * M + m");
   out_.line("const long long c = {};", grouped ? "(long long)batch * N + n" : "n");
   out_.line("const int valid = N - n < {0} ? N - n : {0};", chunk);
-  for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) emit_operand(i);
+  for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) emit_operand(i, "r", "c", "columns");
   out_.line("{} y[{}];", vector_align(spec_.type), chunk);
   out_.open_lanes(chunk);
   const std::string sum = fmt::format("staged[row * {} + column + k]", tile_.n + 4);
@@ -212,11 +221,12 @@ std::string ContractEmitter::whole_columns() const {
   return known;
 }
 
-void ContractEmitter::emit_operand(size_t i) {
-  const EpilogueOperand& o = spec_.epilogue.operands[i];
+// One of operands() for a chunk of columns, `valid` of which there are; `whole`: they lie whole and aligned.
+void ContractEmitter::emit_operand(size_t i, const char* row, const char* column, const char* columns) {
+  const EpilogueOperand o = operands()[i];
   const std::string type = cuda_memory_type(o.dtype);
-  out_.line("const {}* const p{} = in{} + {}{};", type, i, o.input, epilogue_row_offset(o, i, "r", "columns"),
-            o.columns ? " + c" : "");
+  out_.line("const {}* const p{} = in{} + {}{};", type, i, o.input, epilogue_row_offset(o, i, row, columns),
+            o.columns ? fmt::format(" + {}", column) : "");
   if (!o.columns) return out_.line("const {} e{} = *p{};", type, i, i);
   const int chunk = spec_.chunk();
   const int vectors = chunk * static_cast<int>(dtype_size(o.dtype)) / 16;

@@ -1,5 +1,6 @@
 // How the threads of a block copy tiles into shared memory: each thread has one chunk of 16 bytes in every few rows.
 #include "codegen/contract/contract_emitter.h"
+#include "codegen/cuda/emit_cuda_scalar.h"
 
 namespace deepjit {
 
@@ -70,6 +71,33 @@ void ContractEmitter::load_rows(const Operand& o) {
                 fmt::format("to_{0} + {1}, {0} + (long long)at * ld{0} + {0}_k, at < {2} ? {0}_left : 0, {0}_whole",
                             o.name, chunk_place(o, "row", fmt::format("{}_chunk", o.name)), o.size));
   out_.line("{}{};", row_guard(o), copy);
+  out_.close();
+}
+
+// On the chunks that this thread copied itself, before others see them. What lies beyond A's rows and k stays zero.
+void ContractEmitter::emit_prologue() {
+  const Operand o = a();
+  const int chunk = spec_.chunk();
+  const size_t before = spec_.epilogue.operands.size();
+  out_.line("unsigned char* const tile_a = memory + use_slot * {};", tile_bytes(o) + tile_bytes(b()));
+  out_.line("const int c = step * {} + a_chunk * {};", tile_.k, chunk);
+  out_.line("const int valid = K - c < {0} ? K - c : {0};", chunk);
+  out_.line("const bool whole = K % {} == 0;", chunk);
+  out_.line("#pragma unroll");
+  out_.open("for (int i = 0; i < {}; ++i)", passes_of(o));
+  out_.line("const int row = a_row + i * {}, r = m0 + row;", rows_a_pass(o));
+  out_.line("if (row >= {} || r >= M || valid <= 0) continue;", rows_of(o));
+  out_.line("Chunk16* const at = (Chunk16*)(tile_a + {});", chunk_place(o, "row", "a_chunk"));
+  out_.line("{} x[{}];", vector_align(spec_.type), chunk);
+  out_.line("*(Chunk16*)x = *at;");
+  for (size_t i = 0; i < spec_.prologue.operands.size(); ++i) emit_operand(before + i, "r", "c", "K");
+  out_.open_lanes(chunk);
+  const std::string value = emit_epilogue_element(
+      out_, spec_.prologue, spec_.type, cuda_text::from_memory(out_, "x[k]", spec_.type),
+      [&](size_t i) { return fmt::format("e{}", before + i) + (spec_.prologue.operands[i].columns ? "[k]" : ""); });
+  out_.line("if (k < valid) x[k] = {};", cuda_text::to_memory(out_, value, spec_.type));
+  out_.close();
+  out_.line("*at = *(const Chunk16*)x;");
   out_.close();
 }
 

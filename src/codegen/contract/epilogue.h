@@ -27,6 +27,8 @@ struct EpilogueOperand {
 constexpr size_t kMostRowSegments = 3;
 
 struct Epilogue {
+  bool empty() const { return ir.insts.empty(); }
+
   std::vector<EpilogueOperand> operands;
   KernelIr ir;         // loads of access 0: the accumulator; of access i + 1: operand i
   int32_t result = 0;  // an instruction, of FLOAT32

@@ -47,6 +47,9 @@ struct ContractProblem {
   bool counts_pads = false;
   std::vector<EpilogueTerm> epilogue;
   std::vector<EpilogueSource> operands;
+  // Of a region of pointwise steps before a product: what they do to A's elements.
+  std::vector<EpilogueTerm> prologue;
+  std::vector<EpilogueSource> prologue_operands;
 
   bool is_product() const { return kind == Kind::PRODUCT || kind == Kind::IMAGE; }
   int64_t chunk() const { return type == DType::FLOAT32 ? 4 : 8; }
@@ -61,7 +64,8 @@ inline bool has_operand(const StepShape& shape, size_t i) {
 // Is the step a convolution, matrix product or pool?
 bool is_contraction(const Step& step);
 
-// Never throws for what it cannot do: `reason` says so.
+// Also of a region whose last step is a product of plain rows, behind pointwise steps that only it reads: its first
+// operand is what they start from, its second the product's. Never throws for what it cannot do: `reason` says so.
 ContractProblem contract_problem(const StepShape& shape);
 
 // Where the model has weights [group][n][channel][place] or [group][channel][n][place], kernels read

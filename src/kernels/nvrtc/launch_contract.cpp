@@ -35,8 +35,10 @@ std::vector<uint64_t> numbers_of(const ContractProblem& p) {
       numbers.push_back(static_cast<uint64_t>(n));
     }
   }
-  for (const EpilogueSource& s : p.operands) {
-    for (int64_t extent : s.extents) numbers.push_back(static_cast<uint64_t>(extent));
+  for (const auto* operands : {&p.operands, &p.prologue_operands}) {
+    for (const EpilogueSource& s : *operands) {
+      for (int64_t extent : s.extents) numbers.push_back(static_cast<uint64_t>(extent));
+    }
   }
   return numbers;
 }

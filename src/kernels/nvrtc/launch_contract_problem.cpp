@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "kernels/nvrtc/contract_problem.h"
+#include "kernels/nvrtc/contract_rows.h"
 #include "ops/linear/conv_shape.h"
 #include "ops/linear/epilogue.h"
 #include "program/base_op.h"
@@ -28,33 +29,6 @@ bool is_known(const StepShape& shape, int32_t buffer, int from_end) {
 int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 // ---- epilogues --------------------------------------------------------------------------------------
-
-bool describe_rows(const Dims& operand, const Dims& result, EpilogueSource& source) {
-  const int rank = result.rank();
-  if (operand.rank() > rank) return false;
-  const auto at = [&](int i) {
-    const int own = i - (rank - operand.rank());
-    return own < 0 ? int64_t{1} : operand[own];
-  };
-  if (rank > 0 && at(rank - 1) != 1 && at(rank - 1) != result[rank - 1]) return false;
-  source.columns = rank > 0 && at(rank - 1) == result[rank - 1];
-  std::vector<int64_t> extents;
-  for (int i = 0; i + 1 < rank; ++i) {
-    if (at(i) != 1 && at(i) != result[i]) return false;
-    if (result[i] == 1) continue;
-    const char kind = at(i) == 1 ? 'S' : 'M';
-    if (!source.rows.empty() && source.rows.back() == kind) {
-      extents.back() = checked_mul(extents.back(), result[i]);
-      continue;
-    }
-    source.rows += kind;
-    extents.push_back(result[i]);
-  }
-  if (source.rows.empty()) source.rows = "S";
-  if (source.rows.size() > 3) return false;
-  for (size_t i = 1; i < extents.size(); ++i) source.extents[i - 1] = extents[i];
-  return true;
-}
 
 // Adds a term, and its operand where it has one.
 void add_term(const StepShape& shape, const Dims& result, EpilogueTerm term, int input, ContractProblem& p) {
@@ -300,6 +274,8 @@ bool is_contraction(const Step& step) {
 }
 
 ContractProblem contract_problem(const StepShape& shape) {
+  const bool region = shape.step->op == kRegionOp;
+  if (region && shape.body.size() > 1 && is_contraction(*shape.body.back().step)) return product_of_region(shape);
   const std::string op = base_op(shape.step->op);
   ContractProblem p;
   p.reason = op + " is no convolution, product or pool";
@@ -333,8 +309,12 @@ std::string ContractProblem::built_in() const {
   }
   text += fmt::format("{}{}", transposed ? " transposed" : "", counts_pads ? " counts pads" : "");
   for (const EpilogueTerm& t : epilogue) text += fmt::format(" {}({},{},{})", t.name, t.alpha, t.beta, t.operand);
-  for (const EpilogueSource& s : operands) {
-    text += fmt::format(" ${}:{}{}{}", s.input, dtype_name(s.dtype), s.rows, s.columns ? "c" : "");
+  for (const EpilogueTerm& t : prologue)
+    text += fmt::format(" before {}({},{},{})", t.name, t.alpha, t.beta, t.operand);
+  for (const auto* all : {&operands, &prologue_operands}) {
+    for (const EpilogueSource& s : *all) {
+      text += fmt::format(" ${}:{}{}{}", s.input, dtype_name(s.dtype), s.rows, s.columns ? "c" : "");
+    }
   }
   return text;
 }

@@ -54,15 +54,15 @@ Opcode opcode_of(const std::string& name) {
   return Opcode::DIV;
 }
 
-Epilogue epilogue_of_problem(const ContractProblem& p) {
+Epilogue epilogue_of_terms(const std::vector<EpilogueTerm>& terms, const std::vector<EpilogueSource>& operands) {
   Epilogue epilogue;
   IrBuilder b;
   const auto load = [&](size_t access, DType dtype) {
     return b.load({static_cast<int32_t>(access), dtype, {Quantity{static_cast<int64_t>(access) + 2, {}}}});
   };
   Ref value = load(0, DType::FLOAT32);
-  for (const EpilogueSource& s : p.operands) epilogue.operands.push_back({s.input, s.dtype, s.rows, s.columns});
-  for (const EpilogueTerm& term : p.epilogue) {
+  for (const EpilogueSource& s : operands) epilogue.operands.push_back({s.input, s.dtype, s.rows, s.columns});
+  for (const EpilogueTerm& term : terms) {
     if (term.operand < 0) {
       value = expand_unary(b, term, value);
       continue;
@@ -240,7 +240,8 @@ ContractSpec contract_spec(const ContractProblem& p, const StepShape& shape) {
   spec.groups = p.kind == Kind::IMAGE ? p.groups : 1;
   spec.batched = p.batched;
   spec.inputs = static_cast<int>(shape.inputs.size());
-  spec.epilogue = epilogue_of_problem(p);
+  spec.epilogue = epilogue_of_terms(p.epilogue, p.operands);
+  if (!p.prologue.empty()) spec.prologue = epilogue_of_terms(p.prologue, p.prologue_operands);
   return spec;
 }
 
@@ -254,7 +255,7 @@ WindowSpec window_spec(const ContractProblem& p, const StepShape& shape) {
   std::copy(std::begin(p.pads_end), std::end(p.pads_end), spec.pads_end);
   spec.counts_pads = p.counts_pads;
   spec.inputs = static_cast<int>(shape.inputs.size());
-  spec.epilogue = epilogue_of_problem(p);
+  spec.epilogue = epilogue_of_terms(p.epilogue, p.operands);
   return spec;
 }
 
