@@ -195,9 +195,15 @@ int BenchVerb::run() {
   const auto side = loaded.engine->device_side();
   const size_t constants = side == nullptr ? loaded.constant_bytes : side->bytes();
   const size_t held = constants + (side == nullptr ? measured.context_bytes : measured.device_bytes);
-  const MemoryNeeds needs = memory_needs(*loaded.engine, views_of(fed), measured.threads);
+  const std::vector<TensorView> views = views_of(fed);
+  const MemoryNeeds needs = memory_needs(*loaded.engine, views, measured.threads);
   const size_t known = needs.constants + (needs.total() - needs.constants) * static_cast<size_t>(flags.contexts);
   const auto shape_of = shape_texts(loaded.program(), fed);
+  const Program& program = loaded.engine->program_for(views);
+  const bool several = !loaded.program().others.empty();
+  const std::string range = several ? which_range(loaded.program(), program) : "";
+  const auto on_host = program.metadata.find("build.host_steps");
+  const std::string host = on_host == program.metadata.end() ? "" : on_host->second;
   if (flags.json) {
     print_json({{"model", model},
                 {"device", loaded.engine->device_name()},
@@ -208,7 +214,7 @@ int BenchVerb::run() {
                 {"host_us", times_json(p)},
                 {"throughput", runs / span_s},
                 {"launches", measured.launches},
-                {"host_steps", loaded.metadata("build.host_steps", "")},
+                {"host_steps", host},
                 {"peak_bytes", known},
                 {"held_bytes", held},
                 {"build_s", loaded.built ? Json(loaded.build_s) : Json(nullptr)},
@@ -219,6 +225,7 @@ int BenchVerb::run() {
   std::string shape_line;
   for (const auto& [name, text] : shape_of) shape_line += fmt::format("  {}={}", name, text.empty() ? "scalar" : text);
   fmt::print("model       {}\nshapes    {}\n", model, shape_line.empty() ? "  none" : shape_line);
+  if (several) fmt::print("range       {}\n", range);
   fmt::print("setup       {} contexts, {} threads each, {} runs{}\n", flags.contexts, measured.threads,
              measured.us.size(), cold ? ", cold caches" : "");
   fmt::print("latency     P50 {}  P90 {}  P95 {}  P99 {}\n", time_text(p[0]), time_text(p[1]), time_text(p[2]),
@@ -227,9 +234,7 @@ int BenchVerb::run() {
     fmt::print("on {:<8} P50 {}  P90 {}  P95 {}  P99 {}, the launches alone\n", loaded.engine->device_name(),
                time_text(d[0]), time_text(d[1]), time_text(d[2]), time_text(d[3]));
   }
-  if (const std::string host = loaded.metadata("build.host_steps", ""); !host.empty()) {
-    fmt::print("on the CPU  {}: times are of both sides together\n", host);
-  }
+  if (!host.empty()) fmt::print("on the CPU  {}: times are of both sides together\n", host);
   fmt::print("throughput  {:.1f} runs/s\nlaunches    {} steps a run\n", runs / span_s, measured.launches);
   fmt::print("memory      {}: weights {}, contexts {}; {} known before\n", bytes_text(static_cast<double>(held)),
              bytes_text(static_cast<double>(constants)), bytes_text(static_cast<double>(held - constants)),

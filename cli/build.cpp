@@ -33,7 +33,7 @@ void dump_result(const BuildResult& result, const std::string& stopped_after) {
   if (stopped_after == "import" || stopped_after == "passes") return;
   if (kinds.count("program")) write_dump("program", program_text(program));
   if (stopped_after == "lower") return;
-  if (kinds.count("tactics")) write_dump("tactics", steps_text(program) + "\nlock:\n" + result.file.lock_text);
+  if (kinds.count("tactics")) write_dump("tactics", steps_of_ranges(program) + "\nlock:\n" + result.file.lock_text);
   if (kinds.count("plan")) {
     write_dump("plan", plan_text(plan_of(program, input_descs(program, {}), program.threads)));
   }
@@ -52,6 +52,7 @@ Json BuildVerb::summary(const BuildResult& result, const std::string& path, size
           {"level", flags.level},
           {"nodes_before", r.passes.nodes_before},
           {"nodes_after", r.passes.nodes_after},
+          {"ranges", 1 + result.file.program.others.size()},
           {"steps", result.file.program.steps.size()},
           {"tactics", steps_by_provider(result.file.program)},
           {"measured", r.tuning.measured},

@@ -26,7 +26,10 @@ const std::vector<OptionRow>& option_table() {
        true},
       {"--calib", "FILE.npz", "none", "sample inputs by name, to see which values fit fp16 or bf16; repeatable", true},
       {"--range", "NAME=MIN:OPT:MAX", "any shape",
-       "shapes of an input, such as x=1x3x224x224:8x3x224x224:32x3x224x224, or one shape; repeatable", true},
+       "shapes of an input, such as x=1x3x224x224:8x3x224x224:32x3x224x224, or one shape; repeatable: for the same "
+       "input "
+       "again it starts another range, tuned by itself (docs/ranges.md)",
+       true},
       {"--threads", "N", "0", "CPU threads; 0 takes all cores", true},
       {"-O", "LEVEL", "3", "0: no passes, 1: cleanup, 2: rewrites and fusion, 3: all", true},
       {"--disable", "PASS", "none", "switches a pass off; repeatable", true},
@@ -126,12 +129,6 @@ void BuildFlags::add_stop_after(CLI::App& app) {
   app.add_option(flag, stop_after, doc(flag))->option_text(row(flag).argument)->group("Build");
 }
 
-std::map<std::string, ShapeRange> BuildFlags::parsed_ranges() const {
-  std::map<std::string, ShapeRange> parsed;
-  for (const std::string& range : ranges) parse_range(range, parsed);
-  return parsed;
-}
-
 BuildOptions BuildFlags::options(Progress& progress) const {
   BuildOptions o;
   for (const std::string& path : ops) register_ops_file(path);
@@ -142,7 +139,10 @@ BuildOptions BuildFlags::options(Progress& progress) const {
   for (const std::string& path : calib) o.calib.push_back(read_npz(path));
   o.threads = threads;
   o.level = level;
-  o.ranges = parsed_ranges();
+  for (const std::string& text : ranges) {
+    const auto [input, range] = parse_range(text);
+    add_range(input, range, o.ranges, o.more_ranges);
+  }
   o.disabled_passes.insert(disabled.begin(), disabled.end());
   for (const std::string& name : split_commas(std::getenv("DEEPJIT_DISABLE"))) o.disabled_passes.insert(name);
   for (const std::string& name : o.disabled_passes) check_switchable(name);

@@ -48,8 +48,6 @@ struct BuildFlags {
   void add_stop_after(CLI::App& app);
   // Checks the values, reads the lockfile and the environment. The options refer to `progress`.
   BuildOptions options(Progress& progress) const;
-  // The ranges as parsed.
-  std::map<std::string, ShapeRange> parsed_ranges() const;
 };
 
 // Registers the ops that a file defines (docs/user_ops.md).

@@ -11,6 +11,7 @@
 #include "compiler/build.h"
 #include "compiler/option_text.h"
 #include "ops/sequence/sequence.h"
+#include "program/ranges.h"
 
 namespace deepjit::cli {
 
@@ -165,9 +166,8 @@ std::map<std::string, Dims> parse_shapes(const std::vector<std::string>& texts) 
       throw Error(Code::ARGUMENT, "\"" + text + "\" is a range, here one shape is needed",
                   "write it like x=1x3x224x224");
     }
-    std::map<std::string, ShapeRange> parsed;
-    parse_range(text, parsed);
-    for (const auto& [name, range] : parsed) shapes[name] = range.opt;
+    const auto [name, range] = parse_range(text);
+    shapes[name] = range.opt;
   }
   return shapes;
 }
@@ -212,7 +212,8 @@ std::vector<TensorDesc> input_descs(const Program& program, const std::map<std::
   for (const ProgramInput& input : program.inputs) {
     if (auto it = fixed.find(input.name); it != fixed.end()) learn(type_of(input), it->second);
   }
-  for (const ProgramInput& input : program.inputs) {
+  const Program* in = program_at(program, told_shapes(program, fixed));
+  for (const ProgramInput& input : (in == nullptr ? program : *in).inputs) {
     if (input.has_range && !fixed.count(input.name)) learn(type_of(input), input.range.opt);
   }
   std::vector<TensorDesc> descs;

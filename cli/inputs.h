@@ -35,8 +35,8 @@ std::map<std::string, Dims> fixed_shapes(const std::vector<InputSpec>& specs,
 void check_input_names(const std::vector<std::string>& names, const std::vector<InputSpec>& specs,
                        const std::map<std::string, Dims>& shapes);
 
-// The concrete shape of every input: as fixed, else the range's optimum, else the model's own with 1 for each
-// unknown dimension. A named dimension has one value over all inputs.
+// The concrete shape of every input: as fixed, else the optimum of the range that holds these, else the model's own
+// with 1 for each unknown dimension. A named dimension has one value over all inputs.
 std::vector<TensorDesc> input_descs(const Program& program, const std::map<std::string, Dims>& fixed);
 
 // One tensor an input, in the program's order; undefined where an input with a default is not named.

@@ -11,6 +11,7 @@
 #include "cli/why.h"
 #include "ops/sequence/sequence.h"
 #include "program/precision_notes.h"
+#include "program/ranges.h"
 #include "program/user_ops.h"
 #include "runtime/observer.h"
 
@@ -54,9 +55,20 @@ struct Collector : StepTimer {
   }
 };
 
+// What the model runs at these shapes; without any, its first range.
+const Program& program_of(const Model& model, const std::map<std::string, Dims>& fixed) {
+  if (fixed.empty()) return model.program();
+  const Program* at = program_at(model.program(), told_shapes(model.program(), fixed));
+  return at == nullptr ? model.program() : *at;
+}
+
+struct Times {
+  const Program* program = nullptr;  // of the range that ran
+  std::vector<StepTime> steps;
+};
+
 // Time of each step in microseconds a run, slowest first.
-std::vector<StepTime> measure_steps(const Model& model, const std::map<std::string, Dims>& fixed, int threads,
-                                    int iterations) {
+Times measure_steps(const Model& model, const std::map<std::string, Dims>& fixed, int threads, int iterations) {
   const std::vector<Tensor> fed = make_inputs(model.program(), {}, fixed, true);
   const std::vector<TensorView> views = views_of(fed);
   std::vector<TensorView> outputs;
@@ -65,9 +77,10 @@ std::vector<StepTime> measure_steps(const Model& model, const std::map<std::stri
   Collector collector;
   context.set_observer(&collector);
   for (int i = 0; i < iterations; ++i) context.run(views, outputs);
-  std::vector<StepTime> times;
-  for (const auto& [step, t] : collector.times) times.push_back({t.step, t.us / iterations, t.runs});
-  std::sort(times.begin(), times.end(),
+  Times times;
+  times.program = &model.engine->program_for(views);
+  for (const auto& [step, t] : collector.times) times.steps.push_back({t.step, t.us / iterations, t.runs});
+  std::sort(times.steps.begin(), times.steps.end(),
             [](const StepTime& a, const StepTime& b) { return a.us != b.us ? a.us > b.us : a.step < b.step; });
   return times;
 }
@@ -83,32 +96,32 @@ double total_us(const Program& program, const std::vector<StepTime>& times) {
   return total;
 }
 
-void print_times(const Model& model, const std::vector<StepTime>& times) {
-  const double total = total_us(model.program(), times);
-  const size_t width = tactic_width(model.program());
-  const HowItRuns how(model.program());
-  const UserOpNames users(model.program());
+void print_times(const Times& times) {
+  const Program& program = *times.program;
+  const double total = total_us(program, times.steps);
+  const size_t width = tactic_width(program);
+  const HowItRuns how(program);
+  const UserOpNames users(program);
   fmt::print("{:>5}  {:>10} {:>6}  {:<20} {:<{}} {}\n", "step", "time", "share", "op", "tactic", width, "name");
-  for (const StepTime& t : times) {
-    fmt::print("{:>5}  {:>10} {:>5.1f}%  {:<20} {:<{}} {}\n", t.step - model.program().steps.data(), time_text(t.us),
+  for (const StepTime& t : times.steps) {
+    fmt::print("{:>5}  {:>10} {:>5.1f}%  {:<20} {:<{}} {}\n", t.step - program.steps.data(), time_text(t.us),
                total > 0 ? 100 * t.us / total : 0, t.step->op,
-               how.text(static_cast<size_t>(t.step - model.program().steps.data())), width,
-               t.step->name + users.text(*t.step));
+               how.text(static_cast<size_t>(t.step - program.steps.data())), width, t.step->name + users.text(*t.step));
   }
   fmt::print("total {}\n", time_text(total));
 }
 
 // Steps that one run launches, those in bodies of If, Loop and Scan left out; null when no shapes were found to count
 // at.
-Json launches_of(const Model& loaded) {
-  const std::string launches = loaded.metadata("plan.launches");
-  return launches.empty() ? Json(nullptr) : Json(std::stoll(launches));
+Json launches_of(const Program& program) {
+  const auto launches = program.metadata.find("plan.launches");
+  return launches == program.metadata.end() ? Json(nullptr) : Json(std::stoll(launches->second));
 }
 
 // At these shapes, else the largest of ranges, else guesses.
 std::vector<TensorDesc> largest_descs(const Program& program, const std::map<std::string, Dims>& fixed) {
   std::map<std::string, Dims> largest = fixed;
-  for (const ProgramInput& input : program.inputs) {
+  for (const ProgramInput& input : largest_at(program, told_shapes(program, fixed)).inputs) {
     if (input.has_range) largest.emplace(input.name, input.range.max);
   }
   return input_descs(program, largest);
@@ -134,11 +147,7 @@ Json io_json(const Program& program) {
                 {"type", type_text(program, input.buffer)},
                 {"has_default", input.default_value.defined()},
                 {"range", nullptr}};
-    if (input.has_range) {
-      one["range"] = {{"min", shape_text(input.range.min)},
-                      {"opt", shape_text(input.range.opt)},
-                      {"max", shape_text(input.range.max)}};
-    }
+    if (input.has_range) one["range"] = range_json(input.range);
     inputs.push_back(one);
   }
   Json outputs = Json::array();
@@ -149,11 +158,14 @@ Json io_json(const Program& program) {
 }
 
 MemoryText InspectVerb::plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
-  return plan_of(loaded.program(), largest_descs(loaded.program(), fixed), flags.threads);
+  const std::vector<TensorDesc> descs = largest_descs(loaded.program(), fixed);
+  std::vector<TensorView> views;
+  for (const TensorDesc& desc : descs) views.push_back({desc.dtype, desc.dims, nullptr});
+  return plan_of(loaded.engine->program_for(views), descs, flags.threads);
 }
 
 void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
-  const Program& program = loaded.program();
+  const Program& program = program_of(loaded, fixed);
   Json object = {{"model", model}, {"kind", loaded.built ? "onnx" : "engine"}};
   const Json io = io_json(program);
   object["inputs"] = io["inputs"];
@@ -163,18 +175,20 @@ void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string,
   object["constant_bytes"] = loaded.constant_bytes;
   object["tactics"] = steps_by_provider(program);
   object["steps"] = steps_json(program);
+  object["ranges"] = ranges_json(loaded.program());
   object["ledger"] = why_json(program);
-  object["launches"] = launches_of(loaded);
+  object["launches"] = launches_of(program);
   object["graph"] = graph ? Json(loaded.graph_text) : Json(nullptr);
   const auto needs = memory_of(loaded, fixed, flags.threads);
   object["memory"] = needs ? memory_json(*needs) : Json(nullptr);
   object["plan"] = plan ? plan_json(plan_at(loaded, fixed)) : Json(nullptr);
   object["times"] = nullptr;
   if (time) {
-    const UserOpNames users(program);
+    const Times measured = measure_steps(loaded, fixed, flags.threads, iterations);
+    const UserOpNames users(*measured.program);
     Json times = Json::array();
-    for (const StepTime& t : measure_steps(loaded, fixed, flags.threads, iterations)) {
-      times.push_back({{"step", t.step - program.steps.data()},
+    for (const StepTime& t : measured.steps) {
+      times.push_back({{"step", t.step - measured.program->steps.data()},
                        {"name", t.step->name},
                        {"us", t.us},
                        {"user_ops", users.of(*t.step)}});
@@ -185,10 +199,11 @@ void InspectVerb::print_json_of(const Model& loaded, const std::map<std::string,
 }
 
 void InspectVerb::print_overview(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
-  const Program& program = loaded.program();
+  const Program& program = program_of(loaded, fixed);
+  const bool several = !loaded.program().others.empty();
   for (const ProgramInput& input : program.inputs) {
     std::string range;
-    if (input.has_range) {
+    if (input.has_range && !several) {
       range = fmt::format("  range {}:{}:{}", shape_text(input.range.min), shape_text(input.range.opt),
                           shape_text(input.range.max));
     }
@@ -198,20 +213,22 @@ void InspectVerb::print_overview(const Model& loaded, const std::map<std::string
   for (const ProgramOutput& output : program.outputs) {
     fmt::print("output   {}: {}\n", output.name, type_text(program, output.buffer));
   }
+  for (const Program* own : programs_of(loaded.program())) {
+    if (several) fmt::print("range    {}\n", which_range(loaded.program(), *own));
+  }
   const std::map<std::string, int> counts = steps_by_provider(program);
   int total = 0;
   for (const auto& [provider, count] : counts) total += count;
   fmt::print("steps    {} ({})\n", total, counts_text(counts));
   fmt::print("weights  {}\n", bytes_text(static_cast<double>(loaded.constant_bytes)));
-  if (const Json launches = launches_of(loaded); !launches.is_null()) {
+  if (const Json launches = launches_of(program); !launches.is_null()) {
     const bool bodies = std::any_of(program.steps.begin(), program.steps.end(), is_control);
     fmt::print("launches {} a run at the largest shapes{}, {} edges between kernels (--why)\n", launches.get<int64_t>(),
                bodies ? " and those in bodies" : "", program.ledger.size());
   }
-  const std::string arena = loaded.metadata("plan.arena_bytes");
-  if (!arena.empty()) {
-    fmt::print("arena    {}, lower bound {}\n", bytes_text(std::stod(arena)),
-               bytes_text(std::stod(loaded.metadata("plan.lower_bound", "0"))));
+  if (const auto arena = program.metadata.find("plan.arena_bytes"); arena != program.metadata.end()) {
+    fmt::print("arena    {}, lower bound {}\n", bytes_text(std::stod(arena->second)),
+               bytes_text(std::stod(program.metadata.at("plan.lower_bound"))));
   }
   if (const auto needs = memory_of(loaded, fixed, flags.threads)) {
     fmt::print("memory   {}\n", memory_text(*needs));
@@ -239,10 +256,11 @@ int InspectVerb::run() {
   const bool everything = !graph && !steps && !plan && !time && !why;
   if (everything) print_overview(loaded, fixed);
   if (graph) fmt::print("{}\n", loaded.graph_text);
-  if (steps || everything) fmt::print("{}", steps_text(loaded.program()));
-  if (why) fmt::print("{}", why_text(loaded.program()));
+  const Program& program = program_of(loaded, fixed);
+  if (steps || everything) fmt::print("{}", fixed.empty() ? steps_of_ranges(program) : steps_text(program));
+  if (why) fmt::print("{}", why_text(program));
   if (plan) fmt::print("{}", plan_text(plan_at(loaded, fixed)));
-  if (time) print_times(loaded, measure_steps(loaded, fixed, flags.threads, iterations));
+  if (time) print_times(measure_steps(loaded, fixed, flags.threads, iterations));
   return 0;
 }
 
@@ -261,7 +279,9 @@ Verb add_inspect(CLI::App& app) {
   command->add_option("--iterations", verb->iterations, "runs for --time [default: 20]")
       ->option_text("N")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--shapes", verb->shapes, std::string(kShapesDoc) + "; for --plan and --time")
+  command
+      ->add_option("--shapes", verb->shapes,
+                   std::string(kShapesDoc) + "; picks the range to show, for --plan and --time the shapes")
       ->option_text("NAME=SHAPE")
       ->allow_extra_args(false);
   command->add_flag("--json", verb->json, "print one JSON object on stdout");

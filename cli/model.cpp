@@ -8,6 +8,7 @@
 #include "cli/inputs.h"
 #include "engine/format.h"
 #include "import/importer.h"
+#include "program/ranges.h"
 
 namespace deepjit::cli {
 
@@ -17,24 +18,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-size_t constant_bytes_of(const Program& program) {
-  size_t bytes = 0;
-  for (const Buffer& buffer : program.buffers) {
-    if (buffer.is_constant && buffer.constant.defined()) bytes += static_cast<size_t>(buffer.constant.bytes());
-  }
-  for (const Step& step : program.steps) {
-    for (const PackedOperand& packed : step.tactic.packed) bytes += static_cast<size_t>(packed.data.bytes());
-  }
-  return bytes;
-}
-
 Model make_model(EngineFile file, Backing backing, Clock::time_point start, const std::string& device) {
   Model model;
   model.graph_text = std::move(file.graph_text);
   model.lock_text = std::move(file.lock_text);
   model.engine = std::make_shared<const Engine>(std::move(file.program), std::move(backing), device);
   model.load_s = seconds_since(start);
-  model.constant_bytes = constant_bytes_of(model.program());
+  model.constant_bytes = constant_bytes(model.program());
   return model;
 }
 

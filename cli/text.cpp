@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "cli/inputs.h"
 #include "cli/why.h"
 #include "program/precision_notes.h"
+#include "program/ranges.h"
 #include "program/user_ops.h"
 #include "runtime/binding.h"
 
@@ -91,7 +94,12 @@ size_t tactic_width(const Program& program) {
   return std::min<size_t>(width, 48);
 }
 
-std::string steps_text(const Program& program) {
+std::string steps_text(const Program& program, const Program* like) {
+  const std::optional<HowItRuns> there = like == nullptr ? std::nullopt : std::make_optional<HowItRuns>(*like);
+  const auto is_like = [&](size_t i, const HowItRuns& how) {
+    return like != nullptr && i < like->steps.size() && like->steps[i].op == program.steps[i].op &&
+           there->text(i) == how.text(i);
+  };
   const size_t width = tactic_width(program);
   const HowItRuns how(program);
   const UserOpNames users(program);
@@ -101,6 +109,7 @@ std::string steps_text(const Program& program) {
   bool sixteen = false;
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& s = program.steps[i];
+    if (is_like(i, how)) continue;
     const bool timed = s.tactic.time_us > 0;
     text += fmt::format("{:>5}  {:<20} {:<28} {:<{}} {:>10} {:>9}  {}\n", i, s.op, first_output_type(program, s),
                         how.text(i), width, timed ? time_text(s.tactic.time_us) : "-",
@@ -114,6 +123,51 @@ std::string steps_text(const Program& program) {
         "where it stores\n";
   }
   return text;
+}
+
+std::string steps_of_ranges(const Program& program) {
+  if (program.others.empty()) return steps_text(program);
+  std::string text;
+  for (const Program* own : programs_of(program)) {
+    const bool first = own == &program;
+    text += fmt::format("range {}{}\n{}\n", which_range(program, *own),
+                        first ? "" : ", where it differs from the first", steps_text(*own, first ? nullptr : &program));
+  }
+  return text;
+}
+
+std::string range_option(const Program& program) {
+  std::string text;
+  for (const ProgramInput& input : program.inputs) {
+    if (!input.has_range) continue;
+    const ShapeRange& r = input.range;
+    text += fmt::format("{}{}={}:{}:{}", text.empty() ? "" : " ", input.name, shape_text(r.min), shape_text(r.opt),
+                        shape_text(r.max));
+  }
+  return text.empty() ? "any shape" : text;
+}
+
+std::string which_range(const Program& program, const Program& own) {
+  const std::vector<const Program*> all = programs_of(program);
+  const auto place = std::find(all.begin(), all.end(), &own) - all.begin();
+  return fmt::format("{} of {}: {}", place + 1, all.size(), range_option(own));
+}
+
+Json ranges_json(const Program& program) {
+  if (program.others.empty()) return nullptr;
+  Json ranges = Json::array();
+  for (const Program* own : programs_of(program)) {
+    Json inputs = Json::object();
+    for (const ProgramInput& input : own->inputs) {
+      if (input.has_range) inputs[input.name] = range_json(input.range);
+    }
+    ranges.push_back({{"inputs", inputs}, {"tactics", steps_by_provider(*own)}, {"steps", steps_json(*own)}});
+  }
+  return ranges;
+}
+
+Json range_json(const ShapeRange& range) {
+  return {{"min", shape_text(range.min)}, {"opt", shape_text(range.opt)}, {"max", shape_text(range.max)}};
 }
 
 Json steps_json(const Program& program) {

@@ -23,8 +23,11 @@ std::string counts_text(const std::map<std::string, int>& counts);  // "onednn 1
 // "onednn:jit", or the provider alone.
 std::string tactic_name(const Tactic& tactic);
 size_t tactic_width(const Program& program);  // for a column of tactic names
-// One line a step: number, op, name, type of the first output, tactic, time and error at build.
-std::string steps_text(const Program& program);
+// One line a step: number, op, name, type of the first output, tactic, time and error at build. `like`: leaves out the
+// steps that run as those of that program do.
+std::string steps_text(const Program& program, const Program* like = nullptr);
+// The same for all shape ranges: all steps of the first, and what differs from it in the others.
+std::string steps_of_ranges(const Program& program);
 Json steps_json(const Program& program);
 
 // Where each intermediate value lies in the arena at these input shapes.
@@ -43,6 +46,14 @@ struct MemoryText {
 MemoryText plan_of(const Program& program, const std::vector<TensorDesc>& inputs, int threads);
 std::string plan_text(const MemoryText& plan);
 Json plan_json(const MemoryText& plan);
+
+// "x=1x3x224x224:8x3x224x224:32x3x224x224 n=1:1:9" as --range takes it; "any shape".
+std::string range_option(const Program& program);
+// "2 of 3: x=..." where the engine has several; `own` is one of its programs.
+std::string which_range(const Program& program, const Program& own);
+Json range_json(const ShapeRange& range);
+// Each range: its bounds by input, and its steps. null where there is but one.
+Json ranges_json(const Program& program);
 
 // What an engine and one context of it take.
 std::string memory_text(const MemoryNeeds& needs);

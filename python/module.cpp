@@ -141,9 +141,21 @@ nb::dict memory_use_of(const Engine& engine, const nb::dict& shapes) {
   return told;
 }
 
-nb::list steps_of(const Engine& engine) {
+nb::list ranges_of(const Engine& engine) {
+  nb::list ranges;
+  for (const auto& own : engine.ranges()) {
+    nb::dict one;
+    for (const auto& [name, range] : own) {
+      one[name.c_str()] = nb::make_tuple(to_tuple(range.min), to_tuple(range.opt), to_tuple(range.max));
+    }
+    ranges.append(one);
+  }
+  return ranges;
+}
+
+nb::list steps_of(const Engine& engine, size_t range) {
   nb::list steps;
-  for (const StepInfo& step : engine.steps()) {
+  for (const StepInfo& step : engine.steps(range)) {
     nb::dict one;
     one["name"] = step.name;
     one["op"] = step.op;
@@ -158,9 +170,9 @@ nb::list steps_of(const Engine& engine) {
   return steps;
 }
 
-nb::list why_of(const Engine& engine) {
+nb::list why_of(const Engine& engine, size_t range) {
   nb::list entries;
-  for (const WhyEntry& entry : engine.why()) {
+  for (const WhyEntry& entry : engine.why(range)) {
     nb::dict one;
     one["value"] = entry.value;
     one["type"] = entry.type;
@@ -201,8 +213,11 @@ BuildOptions to_options(const nb::dict& given) {
   options.precision = nb::cast<std::string>(given["precision"]);
   options.threads = nb::cast<int>(given["threads"]);
   options.level = nb::cast<int>(given["level"]);
-  for (const auto& [name, range] : nb::cast<nb::dict>(given["ranges"])) {
-    options.ranges[nb::cast<std::string>(name)] = to_range(range);
+  for (const auto& [name, ranges] : nb::cast<nb::dict>(given["ranges"])) {
+    const auto input = nb::cast<std::string>(name);
+    for (nb::handle range : nb::cast<nb::list>(ranges)) {
+      if (!options.ranges.emplace(input, to_range(range)).second) options.more_ranges[input].push_back(to_range(range));
+    }
   }
   options.disable = nb::cast<std::vector<std::string>>(given["disable"]);
   options.tune_cache = nb::cast<std::string>(given["tune_cache"]);
@@ -381,13 +396,20 @@ void bind_engine(nb::module_& m) {
           "report", [](const PyEngine& self) { return report_of(self.engine); },
           "What the build did: seconds, stages, nodes, tuning counts, arena bytes, warnings.")
       .def_prop_ro(
-          "steps", [](const PyEngine& self) { return steps_of(self.engine); },
-          "One dict a step: name, op, tactic, time_us, max_error, origins.")
+          "steps", [](const PyEngine& self) { return steps_of(self.engine, 0); },
+          "One dict a step: name, op, tactic, time_us, max_error, origins. Of several ranges, those of the first.")
+      .def(
+          "steps_of", [](const PyEngine& self, size_t range) { return steps_of(self.engine, range); }, "range"_a,
+          "The steps as they were tuned for one of the ranges, by its index.")
+      .def_prop_ro(
+          "ranges", [](const PyEngine& self) { return ranges_of(self.engine); },
+          "The shape ranges, each as a dict of input name to (min, opt, max). A run takes the one that its shapes lie "
+          "in.")
       .def_prop_ro(
           "lock_text", [](const PyEngine& self) { return self.engine.lock_text(); },
           "The chosen tactics as the text of a lockfile.")
       .def(
-          "why", [](const PyEngine& self) { return why_of(self.engine); },
+          "why", [](const PyEngine& self, size_t range) { return why_of(self.engine, range); }, "range"_a = 0,
           "Every edge between two kernels, the largest first. One dict each: value, type, producer and consumer "
           "(name,\n"
           "op), rule, reason, fix, bytes (an expression), bytes_at_opt, launches. docs/why.md has the rules.")

@@ -70,7 +70,9 @@ const char* deepjit_version(void);
 
 /* ---- building */
 
-/* Bounds of one input's shape: the engine takes shapes in [min, max] and is tuned at opt. Each has `rank` numbers. */
+/* Bounds of one input's shape: the engine takes shapes in [min, max] and is tuned at opt. Each has `rank` numbers. An
+ * input that comes again starts another range: the k-th of all inputs belong together, and one that comes once belongs
+ * to all. A run takes the range that its shapes lie in. */
 typedef struct deepjit_range {
   const char* input;
   int32_t rank;

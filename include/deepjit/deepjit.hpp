@@ -102,9 +102,9 @@ struct TensorInfo {
   DataType dtype = DataType::UNDEFINED;
   bool ranked = true;  // false: even the rank depends on the run
   std::vector<Dimension> shape;
-  bool optional = false;   // an input with a default value
-  bool has_range = false;  // an input built with a range
-  ShapeRange range;
+  bool optional = false;            // an input with a default value
+  bool has_range = false;           // an input built with a range
+  ShapeRange range;                 // of several the first; Engine::ranges() has all
   std::vector<TensorInfo> element;  // of a SEQUENCE or OPTIONAL: one entry, what it holds
 };
 
@@ -194,15 +194,18 @@ struct BuildOptions {
   int threads = 0;                           // for tuning and running; 0: all cores
   int level = 3;                             // 0 (no pass) to 3 (all passes)
   std::map<std::string, ShapeRange> ranges;  // by input name
-  std::vector<std::string> disable;          // names of passes to leave out
-  std::string tune_cache;                    // folder for measured choices; empty: none
-  std::string lock;                          // lockfile: read when it exists, else written after the build; or empty
-  std::string force_tactic;                  // "provider" or "provider:variant": taken wherever it is offered
-  double tolerance = 0;                      // largest relative error of a kernel; 0: 1e-5, for 16-bit floats 1e-3
-  double budget_s = 0;                       // time for tuning; 0: no limit
-  bool tune = true;                          // false: the reference implementation everywhere
-  std::vector<std::vector<Input>> calib;     // sample inputs, a set for each run: which values fit fp16 or bf16
-  std::string model_folder;                  // where external data may lie; empty: the folder of the model's file
+  // Of an engine with several ranges, each tuned by itself (docs/ranges.md): those of an input after its first. The
+  // k-th ranges of all inputs belong together; an input that has none here has its one range in all.
+  std::map<std::string, std::vector<ShapeRange>> more_ranges;
+  std::vector<std::string> disable;       // names of passes to leave out
+  std::string tune_cache;                 // folder for measured choices; empty: none
+  std::string lock;                       // lockfile: read when it exists, else written after the build; or empty
+  std::string force_tactic;               // "provider" or "provider:variant": taken wherever it is offered
+  double tolerance = 0;                   // largest relative error of a kernel; 0: 1e-5, for 16-bit floats 1e-3
+  double budget_s = 0;                    // time for tuning; 0: no limit
+  bool tune = true;                       // false: the reference implementation everywhere
+  std::vector<std::vector<Input>> calib;  // sample inputs, a set for each run: which values fit fp16 or bf16
+  std::string model_folder;               // where external data may lie; empty: the folder of the model's file
 
   // Called from the building thread. What they throw ends the build and passes through it.
   std::function<void(const std::string& stage, size_t done, size_t total)> progress;
@@ -371,9 +374,12 @@ class Engine {
   // Bytes of the constants.
   size_t weight_bytes() const;
   const BuildReport& report() const;
-  std::vector<StepInfo> steps() const;
+  // The shape ranges that it was built with, each by input name; a run takes the one that its shapes lie in.
+  std::vector<std::map<std::string, ShapeRange>> ranges() const;
+  // The steps as they were tuned for one of the ranges. ARGUMENT when there is no such.
+  std::vector<StepInfo> steps(size_t range = 0) const;
   // Every edge that is not inside a kernel, the largest first.
-  std::vector<WhyEntry> why() const;
+  std::vector<WhyEntry> why(size_t range = 0) const;
   // Runs it on these inputs, in a context of its own. Throws what a run throws, and ARGUMENT.
   Profile profile(const std::vector<Input>& inputs, const ProfileOptions& options = {}) const;
   // The chosen tactics as the text of a lockfile.

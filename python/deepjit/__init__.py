@@ -1,6 +1,7 @@
 """deepjit: builds engines from ONNX models and runs them fast.
 
 engine = deepjit.build("m.onnx", ranges={"x": ((1, 3, 224, 224), (8, 3, 224, 224), (32, 3, 224, 224))})
+engine = deepjit.build("m.onnx", ranges={"x": [((1, 80), (1, 80), (1, 80)), ((2, 80), (8, 80), (32, 80))]})  # two
 engine.save("m.dje")
 engine = deepjit.load("m.dje")
 outputs = engine.run({"x": array})  # dict of name to NumPy array
@@ -85,24 +86,39 @@ def _shape(name: str, shape) -> tuple[int, ...]:
         dims = tuple(operator.index(d) for d in shape)
     except TypeError:
         raise _argument(
-            f'the range of "{name}" is not understood: {shape!r}', "write one shape, or (min, opt, max) shapes"
+            f'the range of "{name}" is not understood: {shape!r}',
+            "write one shape, (min, opt, max) shapes, or a list of such triples",
         ) from None
     if any(not -(2**63) <= d < 2**63 for d in dims):
         raise _argument(f'the range of "{name}" has a dimension that is out of range: {shape!r}')
     return dims
 
 
-def _range(name: str, value) -> tuple[tuple[int, ...], ...]:
-    """(min, opt, max); one shape stands for all three."""
+def _parts(value) -> tuple:
     try:
-        parts = tuple(value)
+        return tuple(value)
     except TypeError:
-        parts = (value,)
-    if parts and not any(hasattr(p, "__index__") for p in parts):
-        if len(parts) != 3:
-            raise _argument(f'the range of "{name}" needs one shape or three (min, opt, max), got {len(parts)}')
-        return tuple(_shape(name, p) for p in parts)
-    return (_shape(name, parts),) * 3
+        return (value,)
+
+
+def _is_shape(parts: tuple) -> bool:
+    return not parts or any(hasattr(p, "__index__") for p in parts)
+
+
+def _triple(name: str, parts: tuple) -> tuple[tuple[int, ...], ...]:
+    if len(parts) != 3:
+        raise _argument(f'the range of "{name}" needs one shape or three (min, opt, max), got {len(parts)}')
+    return tuple(_shape(name, p) for p in parts)
+
+
+def _range(name: str, value) -> list[tuple[tuple[int, ...], ...]]:
+    """(min, opt, max), or several such; one shape stands for all three."""
+    parts = _parts(value)
+    if _is_shape(parts):
+        return [(_shape(name, parts),) * 3]
+    if all(_is_shape(_parts(p)) for p in parts):
+        return [_triple(name, parts)]
+    return [_triple(name, _parts(p)) for p in parts]
 
 
 def _ranges(ranges) -> dict:
@@ -209,7 +225,8 @@ def build(
     targets: GPUs to compile for, such as "sm_80,sm_90"; None takes the one that is here.
     device_only: of a GPU: a step that would run on the CPU is an error, NO_DEVICE_KERNEL.
     threads: for tuning and running; None takes all cores.
-    ranges: input name to (min, opt, max) shapes, or to one shape.
+    ranges: input name to (min, opt, max) shapes, or to one shape. A list of triples makes several ranges, each tuned by
+    itself: the k-th of all inputs belong together, and a run takes the one that its shapes lie in (docs/ranges.md).
     level: 0 (no pass) to 3 (all passes); disable: names of passes to leave out.
     tune_cache: folder for measured choices. lock: lockfile, read when it exists, else written.
     budget: time for tuning in seconds, or text like "30s". tune: False takes the reference implementation everywhere.

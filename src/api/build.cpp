@@ -85,8 +85,12 @@ internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callb
   }
   out.threads = options.threads;
   out.level = options.level;
-  for (const auto& [name, range] : options.ranges) {
-    out.ranges[name] = {to_dims(range.min, name), to_dims(range.opt, name), to_dims(range.max, name)};
+  const auto to_range = [](const ShapeRange& range, const std::string& name) -> internal::ShapeRange {
+    return {to_dims(range.min, name), to_dims(range.opt, name), to_dims(range.max, name)};
+  };
+  for (const auto& [name, range] : options.ranges) out.ranges[name] = to_range(range, name);
+  for (const auto& [name, more] : options.more_ranges) {
+    for (const ShapeRange& range : more) out.more_ranges[name].push_back(to_range(range, name));
   }
   out.disabled_passes = pass_names(options.disable);
   out.tune_cache = options.tune_cache;

@@ -89,7 +89,11 @@ deepjit::BuildOptions options_of(const deepjit_build_options* given) {
   if (o.range_count > 0) require(o.ranges, "ranges");
   for (size_t i = 0; i < o.range_count; ++i) {
     deepjit::ShapeRange range = range_of(o.ranges[i]);
-    out.ranges[o.ranges[i].input] = std::move(range);
+    const std::string input = o.ranges[i].input;
+    if (out.ranges.count(input) == 0)
+      out.ranges.emplace(input, std::move(range));
+    else
+      out.more_ranges[input].push_back(std::move(range));
   }
   if (o.disable_count > 0) require(o.disable, "disable");
   for (size_t i = 0; i < o.disable_count; ++i) {

@@ -4,6 +4,7 @@
 #include "api/context_impl.h"
 #include "api/impl.h"
 #include "api/values.h"
+#include "program/ranges.h"
 
 #ifndef DEEPJIT_VERSION
 #define DEEPJIT_VERSION "0.0.0"
@@ -34,6 +35,13 @@ ShapeRange to_public(const internal::ShapeRange& range) {
       {range.min.begin(), range.min.end()}, {range.opt.begin(), range.opt.end()}, {range.max.begin(), range.max.end()}};
 }
 
+const Program& program_of(const Program& program, size_t range) {
+  const std::vector<const Program*> all = programs_of(program);
+  if (range < all.size()) return *all[range];
+  throw internal::Error(Code::ARGUMENT, "the engine has " + std::to_string(all.size()) + " ranges, there is no range " +
+                                            std::to_string(range));
+}
+
 }  // namespace
 
 Engine::Impl::Impl(Program program, Backing backing, int threads_wanted, const std::string& device)
@@ -57,8 +65,22 @@ const std::vector<TensorInfo>& Engine::outputs() const { return impl_->outputs; 
 const std::map<std::string, std::string>& Engine::metadata() const { return impl_->program().metadata; }
 const BuildReport& Engine::report() const { return impl_->report; }
 const std::string& Engine::lock_text() const { return impl_->lock_text; }
-std::vector<StepInfo> Engine::steps() const { return step_infos(impl_->program()); }
-std::vector<WhyEntry> Engine::why() const { return why_entries(impl_->program()); }
+std::vector<StepInfo> Engine::steps(size_t range) const {
+  return guarded([&] { return step_infos(program_of(impl_->program(), range)); });
+}
+std::vector<WhyEntry> Engine::why(size_t range) const {
+  return guarded([&] { return why_entries(program_of(impl_->program(), range)); });
+}
+std::vector<std::map<std::string, ShapeRange>> Engine::ranges() const {
+  std::vector<std::map<std::string, ShapeRange>> all;
+  for (const Program* program : programs_of(impl_->program())) {
+    auto& own = all.emplace_back();
+    for (const ProgramInput& input : program->inputs) {
+      if (input.has_range) own.emplace(input.name, to_public(input.range));
+    }
+  }
+  return all;
+}
 std::string Engine::inspect() const { return describe(*impl_); }
 int Engine::threads() const { return impl_->threads > 0 ? impl_->threads : impl_->program().threads; }
 
@@ -107,16 +129,7 @@ MemoryUse Engine::memory_use(const std::map<std::string, std::vector<int64_t>>& 
   });
 }
 
-size_t Engine::weight_bytes() const {
-  size_t bytes = 0;
-  for (const Buffer& buffer : impl_->program().buffers) {
-    if (buffer.constant.defined()) bytes += static_cast<size_t>(buffer.constant.bytes());
-  }
-  for (const Step& step : impl_->program().steps) {
-    for (const PackedOperand& packed : step.tactic.packed) bytes += static_cast<size_t>(packed.data.bytes());
-  }
-  return bytes;
-}
+size_t Engine::weight_bytes() const { return constant_bytes(impl_->program()); }
 
 std::string data_type_name(DataType dtype) { return std::string(dtype_name(static_cast<DType>(dtype))); }
 size_t data_type_size(DataType dtype) {

@@ -5,6 +5,7 @@
 
 #include "api/impl.h"
 #include "program/precision_notes.h"
+#include "program/ranges.h"
 #include "program/user_ops.h"
 
 namespace deepjit {
@@ -35,6 +36,12 @@ std::string line_of(const TensorInfo& info) {
             shape_text(info.range.max) + " (min, opt, max)";
   }
   return text + "\n";
+}
+
+std::string line_of(const StepInfo& step) {
+  return fmt::format("  {:<22} {:<34} {:>10} {}{}\n", step.op, step.tactic,
+                     step.time_us > 0 ? fmt::format("{:.1f} us", step.time_us) : "not timed", step.name,
+                     of_user_ops(step.user_ops));
 }
 
 }  // namespace
@@ -73,10 +80,16 @@ std::string describe(const Engine::Impl& impl) {
   for (const TensorInfo& info : impl.outputs) text += line_of(info);
   const std::vector<StepInfo> steps = step_infos(impl.program());
   text += fmt::format("steps: {}\n", steps.size());
-  for (const StepInfo& step : steps) {
-    text += fmt::format("  {:<22} {:<34} {:>10} {}{}\n", step.op, step.tactic,
-                        step.time_us > 0 ? fmt::format("{:.1f} us", step.time_us) : "not timed", step.name,
-                        of_user_ops(step.user_ops));
+  for (const StepInfo& step : steps) text += line_of(step);
+  const std::vector<Program>& others = impl.program().others;
+  if (!others.empty()) text += "range 1: " + range_text(impl.program()) + ", as above\n";
+  for (size_t k = 0; k < others.size(); ++k) {
+    text += fmt::format("range {}: {}\n", k + 2, range_text(others[k]));
+    const std::vector<StepInfo> own = step_infos(others[k]);
+    for (size_t i = 0; i < own.size(); ++i) {
+      const bool same = i < steps.size() && own[i].name == steps[i].name && own[i].tactic == steps[i].tactic;
+      if (!same) text += line_of(own[i]);
+    }
   }
   text += fmt::format("edges between kernels: {}\n", impl.program().ledger.size());
   for (const WhyEntry& entry : why_entries(impl.program())) {

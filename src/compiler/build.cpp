@@ -73,7 +73,8 @@ class Build {
     import_options.folder = options_.model_folder;
     import_options.user_op = options_.user_op;
     model_ = import_onnx(model, import_options);
-    apply_ranges(*model_.graph, options_.ranges);
+    ranges_ = range_sets(options_.ranges, options_.more_ranges);
+    apply_ranges(*model_.graph, ranges_);
     add_extra_outputs(*model_.graph);
     result_.file.graph_text = "before passes:\n" + print_graph(*model_.graph);
     dump("import", print_graph(*model_.graph));
@@ -134,12 +135,7 @@ class Build {
     program.metadata["build.precision"] = options_.precision;
     for (const auto& [reason, nodes] : precision_notes_) note_precision(program, reason, nodes);
     program.metadata["build.level"] = std::to_string(options_.level);
-    for (ProgramInput& input : program.inputs) {
-      auto it = options_.ranges.find(input.name);
-      if (it == options_.ranges.end()) continue;
-      input.has_range = true;
-      input.range = it->second;
-    }
+    set_ranges(program, ranges_);
   }
 
   void dump(const std::string& stage, const std::string& text) const {
@@ -153,6 +149,7 @@ class Build {
   int threads_ = 1;
   bool stopped_ = false;
   ImportedModel model_;
+  std::vector<RangeSet> ranges_;
   BuildResult result_;
 };
 

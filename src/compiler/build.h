@@ -28,6 +28,8 @@ struct BuildOptions {
   int threads = 0;                           // 0: all cores
   int level = 3;                             // -O0 .. -O3
   std::map<std::string, ShapeRange> ranges;  // by input name
+  // Of an engine with several ranges: those of an input after its first. Inputs that have none keep theirs in all.
+  std::map<std::string, std::vector<ShapeRange>> more_ranges;
   std::set<std::string> disabled_passes;
   std::string tune_cache;  // folder; empty: none
   std::string lock_text;
@@ -54,7 +56,7 @@ struct BuildReport {
   std::vector<StageTime> stages;
   PassReport passes;
   TuneReport tuning;
-  size_t arena_bytes = 0;  // at the range's maximum, or at the tuned shapes without a range
+  size_t arena_bytes = 0;  // at the largest of ranges' maxima, or at the tuned shapes without a range
   size_t arena_lower_bound = 0;
   std::vector<std::string> warnings;
   double seconds = 0;

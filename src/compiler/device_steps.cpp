@@ -125,7 +125,7 @@ bool any_on_device(const Program& program, const Step& region) {
 }  // namespace
 
 TuneReport tune_both_sides(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options,
-                           bool tune_host) {
+                           bool tune_host, TuneReport before) {
   const auto start = std::chrono::steady_clock::now();
   const Bodies bodies(program);
   TuneOptions host_options = options_of_host(options);
@@ -134,7 +134,7 @@ TuneReport tune_both_sides(Program& program, const std::vector<TuneTask>& tasks,
     const bool on_host = bodies.steps().count(task.step) != 0 || is_forced_to_host(program, task, host_options);
     (on_host ? host : device).push_back(task);
   }
-  TuneReport report = tune(program, device, options);
+  TuneReport report = tune(program, device, options, std::move(before));
   for (TuneTask& task : device) {
     const Step& step = program.steps[static_cast<size_t>(task.step)];
     if (report.refused.count(task.step) == 0 || any_on_device(program, step)) continue;

@@ -14,9 +14,9 @@ namespace deepjit {
 // Tunes for the device, and for the CPU what has no kernel there or runs in a body on the host: see HostSteps. A region
 // without a kernel of the device is tuned for the CPU only when none of its steps has one either. `options` are the
 // device's; a tactic of the CPU that they force moves the steps that offer it to the host. Without `tune_host` steps on
-// the host keep the reference.
+// the host keep the reference. `before` as for tune().
 TuneReport tune_both_sides(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options,
-                           bool tune_host);
+                           bool tune_host, TuneReport before = {});
 
 // The steps of a program at the shapes that it was tuned for, by where they run. Steps that depend on data run on the
 // host, and so do If, Loop and Scan with all of their bodies, except an If whose condition shapes or inputs' values

@@ -58,7 +58,7 @@ Dims parse_shape(const std::string& text) {
   return dims;
 }
 
-void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges) {
+std::pair<std::string, ShapeRange> parse_range(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) {
     throw Error(Code::ARGUMENT, "range \"" + text + "\" is not understood",
@@ -75,7 +75,12 @@ void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ran
   if (shapes.size() != 1 && shapes.size() != 3) {
     throw Error(Code::ARGUMENT, "range \"" + text + "\" needs one shape or three (min:opt:max)");
   }
-  ranges[text.substr(0, equals)] = {shapes.front(), shapes[shapes.size() / 2], shapes.back()};
+  return {text.substr(0, equals), {shapes.front(), shapes[shapes.size() / 2], shapes.back()}};
+}
+
+void add_range(const std::string& input, const ShapeRange& range, std::map<std::string, ShapeRange>& ranges,
+               std::map<std::string, std::vector<ShapeRange>>& more_ranges) {
+  if (!ranges.emplace(input, range).second) more_ranges[input].push_back(range);
 }
 
 }  // namespace deepjit

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -24,8 +25,11 @@ std::vector<int> parse_targets(const std::string& text);
 // Parses "1x3x224x224". Throws Error(ARGUMENT).
 Dims parse_shape(const std::string& text);
 
-// Parses "x=1x3x224x224:8x3x224x224:32x3x224x224" (min:opt:max, or one shape for all three) into
-// `ranges`. Throws Error(ARGUMENT).
-void parse_range(const std::string& text, std::map<std::string, ShapeRange>& ranges);
+// Parses "x=1x3x224x224:8x3x224x224:32x3x224x224": min:opt:max, or one shape for all three. Throws Error(ARGUMENT).
+std::pair<std::string, ShapeRange> parse_range(const std::string& text);
+
+// The ranges of inputs as a build takes them: an input that comes again starts another range.
+void add_range(const std::string& input, const ShapeRange& range, std::map<std::string, ShapeRange>& ranges,
+               std::map<std::string, std::vector<ShapeRange>>& more_ranges);
 
 }  // namespace deepjit

@@ -7,6 +7,7 @@
 
 #include "graph/infer.h"
 #include "ops/sequence/sequence.h"
+#include "program/ranges.h"
 
 namespace deepjit {
 
@@ -36,24 +37,57 @@ void check_range(const Value& input, const ShapeRange& range) {
 
 }  // namespace
 
-void apply_ranges(Graph& graph, const std::map<std::string, ShapeRange>& ranges) {
+std::vector<RangeSet> range_sets(const RangeSet& first, const std::map<std::string, std::vector<ShapeRange>>& more) {
+  std::vector<RangeSet> sets = {first};
+  const std::string* counted = nullptr;  // an input that has as many ranges as there are sets
+  for (const auto& [name, ranges] : more) {
+    if (ranges.empty()) continue;
+    if (first.count(name) == 0) throw Error(Code::ARGUMENT, "input \"" + name + "\" has no first range");
+    if (counted != nullptr && ranges.size() + 1 != sets.size()) {
+      throw Error(Code::ARGUMENT,
+                  "input \"" + *counted + "\" has " + std::to_string(sets.size()) + " ranges, \"" + name + "\" has " +
+                      std::to_string(ranges.size() + 1),
+                  "the k-th ranges of all inputs belong together: give each input one, for all, or as many");
+    }
+    counted = &name;
+    sets.resize(ranges.size() + 1, first);
+    for (size_t k = 0; k < ranges.size(); ++k) sets[k + 1][name] = ranges[k];
+  }
+  return sets;
+}
+
+namespace {
+
+Value& input_named(const Graph& graph, const std::string& name) {
+  const auto it =
+      std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const Value* v) { return v->name == name; });
+  if (it != graph.inputs.end()) return **it;
+  throw Error(Code::ARGUMENT, "there is a range for \"" + name + "\", but no such input");
+}
+
+}  // namespace
+
+void apply_ranges(Graph& graph, const std::vector<RangeSet>& sets) {
   std::map<std::string, Dim> fixed;
-  for (const auto& [name, range] : ranges) {
-    auto it = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                           [&wanted = name](const Value* v) { return v->name == wanted; });
-    if (it == graph.inputs.end())
-      throw Error(Code::ARGUMENT, "there is a range for \"" + name + "\", but no such input");
-    Value& input = **it;
-    check_range(input, range);
+  for (const auto& [name, first] : sets.front()) {
+    Value& input = input_named(graph, name);
+    for (const RangeSet& set : sets) {
+      check_range(input, set.at(name));
+      if (set.at(name).min.rank() == first.min.rank()) continue;
+      throw Error(Code::ARGUMENT, "the ranges of input \"" + name + "\" have different ranks");
+    }
     if (!input.type.shape.ranked())
-      input.type.shape = Shape(std::vector<Dim>(static_cast<size_t>(range.min.rank()), Dim(-1)));
-    for (int i = 0; i < range.min.rank(); ++i) {
+      input.type.shape = Shape(std::vector<Dim>(static_cast<size_t>(first.min.rank()), Dim(-1)));
+    for (int i = 0; i < first.min.rank(); ++i) {
       Dim& d = input.type.shape[i];
       if (d == -1) d = graph.fresh_dim();
-      if (range.min[i] == range.max[i] && d.is_symbol()) fixed[d.to_string()] = Dim(range.min[i]);
+      const bool one = std::all_of(sets.begin(), sets.end(), [&, n = name](const RangeSet& set) {
+        return set.at(n).min[i] == first.min[i] && set.at(n).max[i] == first.min[i];
+      });
+      if (one && d.is_symbol()) fixed[d.to_string()] = Dim(first.min[i]);
     }
   }
-  if (ranges.empty()) return;
+  if (sets.front().empty()) return;
   for (Value* input : graph.inputs) {
     if (!input->type.shape.ranked()) continue;
     for (int i = 0; i < input->type.shape.rank(); ++i) {
@@ -64,6 +98,20 @@ void apply_ranges(Graph& graph, const std::map<std::string, ShapeRange>& ranges)
     }
   }
   infer_types(graph);
+}
+
+void set_ranges(Program& program, const std::vector<RangeSet>& sets) {
+  program.others.clear();
+  const Program plain = program;
+  program.others.assign(sets.size() - 1, plain);
+  const std::vector<Program*> programs = programs_of(program);
+  for (size_t k = 0; k < sets.size(); ++k) {
+    for (ProgramInput& input : programs[k]->inputs) {
+      const auto it = sets[k].find(input.name);
+      input.has_range = it != sets[k].end();
+      if (input.has_range) input.range = it->second;
+    }
+  }
 }
 
 namespace {

@@ -12,9 +12,18 @@
 
 namespace deepjit {
 
-// Checks ranges against the graph's inputs (ARGUMENT, INPUT_SHAPE) and makes dims that a range fixes
-// (min = max) constant in the whole graph.
-void apply_ranges(Graph& graph, const std::map<std::string, ShapeRange>& ranges);
+// The ranges of one program, by input name.
+using RangeSet = std::map<std::string, ShapeRange>;
+
+// Of an engine with several ranges, one set each: the k-th range of every input that has more than one, and the only
+// one of the others. `more` holds those after the first, see BuildOptions. ARGUMENT when inputs have different numbers.
+std::vector<RangeSet> range_sets(const RangeSet& first, const std::map<std::string, std::vector<ShapeRange>>& more);
+
+// Checks ranges against the graph's inputs (ARGUMENT) and makes dims that all sets fix to one number (min = max)
+// constant in the whole graph.
+void apply_ranges(Graph& graph, const std::vector<RangeSet>& sets);
+// Gives the program the first set, and a copy of it the ranges of each further one; see program/ranges.h.
+void set_ranges(Program& program, const std::vector<RangeSet>& sets);
 
 enum class Which { OPT, MAX };
 

@@ -10,12 +10,15 @@
 #include "compiler/ledger.h"
 #include "compiler/option_text.h"
 #include "device/device.h"
+#include "program/ranges.h"
 
 namespace deepjit {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Kernels of the CPU are measured with the threads that the engine will use.
 class OmpThreads {
@@ -29,14 +32,21 @@ class OmpThreads {
   int before_;
 };
 
+// "range 2: " where there are several.
+std::string of_range(const BuildResult& result, const Program& program) {
+  const std::vector<const Program*> all = programs_of(result.file.program);
+  const auto place = std::find(all.begin(), all.end(), &program) - all.begin();
+  return all.size() == 1 ? "" : "range " + std::to_string(place + 1) + ": ";
+}
+
 // A guess may be far from what the user runs: they get to know.
-void warn_about_guesses(const Program& program, const Probe& probed, std::vector<std::string>& warnings) {
+void warn_about_guesses(const Program& program, const Probe& probed, BuildResult& result) {
   std::string text = probed.failure.empty() ? "tuned at guessed shapes" : "no guessed shape fits the model";
   for (size_t i = 0; i < probed.shapes.size(); ++i) {
     text += (i ? ", " : ": ") + program.inputs[i].name + "=" + probed.shapes[i].dims.to_string();
   }
   if (!probed.failure.empty()) text += " (" + probed.failure + ")";
-  warnings.push_back(text + "; give your own with --range NAME=min:opt:max");
+  result.report.warnings.push_back(of_range(result, program) + text + "; give your own with --range NAME=min:opt:max");
 }
 
 TuneOptions tune_options_of(const Program& program, const BuildDevice& device, const BuildOptions& options) {
@@ -47,7 +57,6 @@ TuneOptions tune_options_of(const Program& program, const BuildDevice& device, c
     result.architectures = device.architectures;
   }
   result.threads = program.threads;
-  result.budget_s = options.budget_s;
   result.cache_dir = options.tune_cache;
   result.lock_text = options.lock_text;
   result.force_tactic = options.force_tactic;
@@ -59,29 +68,28 @@ TuneOptions tune_options_of(const Program& program, const BuildDevice& device, c
   return result;
 }
 
-TuneReport choose_tactics(Program& program, const Probe& probed, const BuildDevice& device,
-                          const BuildOptions& options) {
+// `before`: of the ranges before this one.
+TuneReport choose_tactics(Program& program, const Probe& probed, const BuildDevice& device, const BuildOptions& options,
+                          double budget_s, TuneReport before) {
   TuneOptions tune_options = tune_options_of(program, device, options);
+  tune_options.budget_s = budget_s;
   const OmpThreads threads(program.threads);
   const auto start = Clock::now();
-  TuneReport report = device.is_gpu() ? tune_both_sides(program, probed.tasks, tune_options, options.tune)
-                                      : tune(program, probed.tasks, tune_options);
+  TuneReport report = device.is_gpu()
+                          ? tune_both_sides(program, probed.tasks, tune_options, options.tune, std::move(before))
+                          : tune(program, probed.tasks, tune_options, std::move(before));
   if (options.disabled_passes.count(kCombos) != 0) return report;
-  if (options.budget_s > 0) {
-    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
-    tune_options.budget_s = std::max(1e-9, options.budget_s - spent);
-  }
+  if (budget_s > 0) tune_options.budget_s = std::max(1e-9, budget_s - seconds_since(start));
   return tune_combos(program, probed, tune_options, std::move(report));
 }
 
-HostSteps tell_host_steps(BuildResult& result, const Probe& probed, const BuildOptions& options) {
-  Program& program = result.file.program;
+HostSteps tell_host_steps(BuildResult& result, Program& program, const Probe& probed, const BuildOptions& options) {
   HostSteps host = find_host_steps(program, probed.shapes, result.report.tuning.refused);
   if (options.device_only) refuse_host_steps(program, host, options.device);
   const std::string summary = host.summary(program);
   if (summary.empty()) return host;
   program.metadata["build.host_steps"] = summary;
-  result.report.warnings.push_back("on the CPU run " + summary +
+  result.report.warnings.push_back(of_range(result, program) + "on the CPU run " + summary +
                                    "; inspect --why names the values that are copied for them");
   for (int32_t step : host.steps) {
     if (!options.log) break;
@@ -89,6 +97,21 @@ HostSteps tell_host_steps(BuildResult& result, const Probe& probed, const BuildO
     options.log(own.name + " " + own.op + ": runs on the CPU: " + host.reasons.at(step));
   }
   return host;
+}
+
+void tune_range(BuildResult& result, Program& program, const BuildDevice& device, const BuildOptions& options,
+                double budget_s) {
+  bool guessed = false;
+  const Probe probed = probe(program, Which::OPT, program.threads, &guessed);
+  if (!probed.failure.empty() || guessed) warn_about_guesses(program, probed, result);
+  if (!options.tune && !device.is_gpu()) return finish_ledger(program, probed, nullptr, {});
+  TuneReport& report = result.report.tuning;
+  report.refused.clear();  // of the steps of another program
+  report.unfused.clear();
+  report = choose_tactics(program, probed, device, options, budget_s, std::move(report));
+  HostSteps host;
+  if (device.is_gpu() && probed.failure.empty()) host = tell_host_steps(result, program, probed, options);
+  finish_ledger(program, probed, &report, host);
 }
 
 }  // namespace
@@ -133,32 +156,36 @@ void note_device(std::map<std::string, std::string>& metadata, const BuildDevice
 }
 
 void tune_program(BuildResult& result, const BuildDevice& device, const BuildOptions& options) {
-  Program& program = result.file.program;
-  bool guessed = false;
-  const Probe probed = probe(program, Which::OPT, program.threads, &guessed);
-  if (!probed.failure.empty() || guessed) warn_about_guesses(program, probed, result.report.warnings);
-  if (!options.tune && !device.is_gpu()) return finish_ledger(program, probed, nullptr, {});
+  const std::vector<Program*> programs = programs_of(result.file.program);
   if (!device.unseen.empty()) {
     result.report.warnings.push_back("kernels for " + options.device +
                                      " are compiled, not run or compared: " + device.unseen);
   }
-  result.report.tuning = choose_tactics(program, probed, device, options);
+  const auto start = Clock::now();
+  for (size_t k = 0; k < programs.size(); ++k) {
+    double budget_s = 0;
+    if (options.budget_s > 0) {
+      budget_s = std::max(1e-9, (options.budget_s - seconds_since(start)) / static_cast<double>(programs.size() - k));
+    }
+    tune_range(result, *programs[k], device, options, budget_s);
+  }
+  if (!options.tune && !device.is_gpu()) return;
   result.file.lock_text = result.report.tuning.lock_text;
-  HostSteps host;
-  if (device.is_gpu() && probed.failure.empty()) host = tell_host_steps(result, probed, options);
-  finish_ledger(program, probed, &result.report.tuning, host);
+  share_packed_data(result.file.program);
 }
 
 void plan_program(BuildResult& result) {
-  Program& program = result.file.program;
-  bool guessed = false;
-  const Probe planned = probe(program, Which::MAX, program.threads, &guessed);
-  result.report.arena_bytes = planned.arena_bytes;
-  result.report.arena_lower_bound = planned.arena_lower_bound;
-  program.metadata["plan.arena_bytes"] = std::to_string(planned.arena_bytes);
-  program.metadata["plan.lower_bound"] = std::to_string(planned.arena_lower_bound);
-  if (const auto launches = count_launches(program, planned.shapes, program.threads)) {
-    program.metadata["plan.launches"] = std::to_string(*launches);
+  BuildReport& report = result.report;
+  for (Program* program : programs_of(result.file.program)) {
+    bool guessed = false;
+    const Probe planned = probe(*program, Which::MAX, program->threads, &guessed);
+    report.arena_bytes = std::max(report.arena_bytes, planned.arena_bytes);
+    report.arena_lower_bound = std::max(report.arena_lower_bound, planned.arena_lower_bound);
+    program->metadata["plan.arena_bytes"] = std::to_string(planned.arena_bytes);
+    program->metadata["plan.lower_bound"] = std::to_string(planned.arena_lower_bound);
+    if (const auto launches = count_launches(*program, planned.shapes, program->threads)) {
+      program->metadata["plan.launches"] = std::to_string(*launches);
+    }
   }
 }
 

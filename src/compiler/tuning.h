@@ -28,8 +28,9 @@ BuildDevice find_device(const BuildOptions& options);
 // Tells the engine's user what it was built for.
 void note_device(std::map<std::string, std::string>& metadata, const BuildDevice& device, const BuildOptions& options);
 
-// Chooses and packs the tactics of result.file.program, joins its small kernels, and fills in the lockfile, the ledger,
-// the steps on the host, the report and the warnings. Sets metadata "build.host_steps".
+// Chooses and packs the tactics of result.file.program for each of its shape ranges, joins its small kernels, and fills
+// in the lockfile, the ledger, the steps on the host, the report and the warnings. Sets metadata "build.host_steps".
+// The budget is shared evenly; what one range leaves is the others'.
 void tune_program(BuildResult& result, const BuildDevice& device, const BuildOptions& options);
 
 // What a run needs at the largest shapes: the report's arena, metadata "plan.*".

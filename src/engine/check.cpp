@@ -249,4 +249,38 @@ class Checker {
 
 void check_program(const Program& program) { Checker(program).run(); }
 
+namespace {
+
+// What is asked of the first program holds for the others: names and types, and where they run.
+bool is_alike(const Program& a, const Program& b) {
+  const auto type = [](const Program& p, int32_t buffer) { return p.buffers[at(buffer)].type; };
+  const auto place = [](const Program& p) {
+    const auto found = p.metadata.find("build.device");
+    return found == p.metadata.end() ? std::string() : found->second;
+  };
+  bool alike = a.inputs.size() == b.inputs.size() && a.outputs.size() == b.outputs.size() && a.threads == b.threads &&
+               place(a) == place(b);
+  for (size_t i = 0; alike && i < a.inputs.size(); ++i) {
+    const ProgramInput &x = a.inputs[i], &y = b.inputs[i];
+    alike = x.name == y.name && type(a, x.buffer) == type(b, y.buffer) &&
+            x.default_value.defined() == y.default_value.defined();
+  }
+  for (size_t i = 0; alike && i < a.outputs.size(); ++i) {
+    alike = a.outputs[i].name == b.outputs[i].name &&
+            type(a, a.outputs[i].buffer).dtype == type(b, b.outputs[i].buffer).dtype;
+  }
+  return alike;
+}
+
+}  // namespace
+
+void check_programs(const Program& program) {
+  check_program(program);
+  for (const Program& other : program.others) {
+    check_program(other);
+    if (!other.others.empty()) fail("the program of a shape range has ranges of its own");
+    if (!is_alike(program, other)) fail("the programs of its shape ranges have other inputs or outputs");
+  }
+}
+
 }  // namespace deepjit

@@ -10,5 +10,7 @@ namespace deepjit {
 
 // Throws ENGINE_RANGE, or ENGINE_INCOMPATIBLE for an operator that this build does not have.
 void check_program(const Program& program);
+// The same for the programs of all shape ranges: their inputs and outputs must be alike.
+void check_programs(const Program& program);
 
 }  // namespace deepjit

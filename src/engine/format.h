@@ -10,8 +10,9 @@
 //
 // The hash of a section is sha256_of_chunks. All integers are little endian. A reader checks the header's hash, the
 // table's ranges, that gaps are zero and each section's hash, in this order, before it parses anything. What it parsed
-// must then pass check_program. Constants live in WEIGHTS, page aligned, and are used where the file is mapped;
-// everything else is copied. What is hashed is read, not mapped, so a file that is cut meanwhile is an error.
+// must then pass check_programs. PROGRAM holds the program and one for each further shape range. Constants live in
+// WEIGHTS, page aligned, each once, and are used where the file is mapped; everything else is copied. What is hashed is
+// read, not mapped, so a file that is cut meanwhile is an error.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@
 namespace deepjit {
 
 constexpr char kEngineMagic[8] = {'D', 'E', 'E', 'P', 'J', 'I', 'T', '\0'};
-constexpr uint32_t kEngineVersion = 4;
+constexpr uint32_t kEngineVersion = 5;
 constexpr size_t kSectionAlign = 4096;
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kTableEntryBytes = 64;

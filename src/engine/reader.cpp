@@ -39,6 +39,15 @@ class ProgramReader {
       : in_(program), source_(source), weights_(weights), backing_(backing) {}
 
   Program read() {
+    Program program = read_one();
+    for (size_t n = in_.count(4); n > 0; --n) program.others.push_back(read_one());
+    if (!in_.at_end()) ByteReader::fail("bytes are left over in the program section");
+    check_programs(program);
+    return program;
+  }
+
+ private:
+  Program read_one() {
     Program p;
     p.name = in_.text();
     p.threads = in_.number<int32_t>();
@@ -63,12 +72,9 @@ class ProgramReader {
       p.outputs.push_back(std::move(o));
     }
     for (size_t n = in_.count(37); n > 0; --n) p.ledger.push_back(ledger_entry());
-    if (!in_.at_end()) ByteReader::fail("bytes are left over in the program section");
-    check_program(p);
     return p;
   }
 
- private:
   std::vector<int32_t> numbers() {
     std::vector<int32_t> out;
     for (size_t n = in_.count(4); n > 0; --n) out.push_back(in_.number<int32_t>());
@@ -113,9 +119,11 @@ class ProgramReader {
     if (source_.file == nullptr || bytes > kPrivateBytes) {
       return Tensor(type, d, source_.bytes.data() + at, backing_.memory());
     }
-    Tensor t(type, d);
-    source_.file->read(at, {static_cast<uint8_t*>(t.view().data), bytes});
-    return t;
+    Tensor& copy = copies_[{offset, bytes}];
+    if (copy.defined()) return Tensor(type, d, copy.view().data, std::make_shared<const Tensor>(copy));
+    copy = Tensor(type, d);
+    source_.file->read(at, {static_cast<uint8_t*>(copy.view().data), bytes});
+    return copy;
   }
 
   Dim dim() {
@@ -242,6 +250,7 @@ class ProgramReader {
   Extent weights_;
   const Backing& backing_;
   std::map<std::string, Dim> dims_seen_;
+  std::map<std::pair<uint64_t, uint64_t>, Tensor> copies_;  // of small constants, by place
 };
 
 void check_hash(const Sha256& hash, const uint8_t* expected, const char* what) {

@@ -14,34 +14,40 @@ namespace {
 
 class ProgramWriter {
  public:
-  explicit ProgramWriter(const Program& program) : program_(program) {}
-
-  void write() {
-    out_.text(program_.name);
-    out_.number(program_.threads);
-    out_.list(program_.metadata, [&](const auto& entry) {
-      out_.text(entry.first);
-      out_.text(entry.second);
+  void write(const Program& program) {
+    write_one(program);
+    out_.list(program.others, [&](const Program& other) {
+      check_internal(other.others.empty(), "the program of a further range has ranges of its own");
+      write_one(other);
     });
-    out_.list(program_.buffers, [&](const Buffer& b) { buffer(b); });
-    out_.list(program_.steps, [&](const Step& s) { step(s); });
-    out_.list(program_.blocks, [&](const Block& b) {
-      numbers(b.inputs);
-      numbers(b.outputs);
-      numbers(b.steps);
-    });
-    out_.list(program_.inputs, [&](const ProgramInput& i) { input(i); });
-    out_.list(program_.outputs, [&](const ProgramOutput& o) {
-      out_.text(o.name);
-      out_.number(o.buffer);
-    });
-    out_.list(program_.ledger, [&](const LedgerEntry& e) { ledger_entry(e); });
   }
 
   std::vector<uint8_t>& program_bytes() { return out_.bytes(); }
   std::vector<uint8_t>& weight_bytes() { return weights_.bytes(); }
 
  private:
+  void write_one(const Program& program) {
+    out_.text(program.name);
+    out_.number(program.threads);
+    out_.list(program.metadata, [&](const auto& entry) {
+      out_.text(entry.first);
+      out_.text(entry.second);
+    });
+    out_.list(program.buffers, [&](const Buffer& b) { buffer(b); });
+    out_.list(program.steps, [&](const Step& s) { step(s); });
+    out_.list(program.blocks, [&](const Block& b) {
+      numbers(b.inputs);
+      numbers(b.outputs);
+      numbers(b.steps);
+    });
+    out_.list(program.inputs, [&](const ProgramInput& i) { input(i); });
+    out_.list(program.outputs, [&](const ProgramOutput& o) {
+      out_.text(o.name);
+      out_.number(o.buffer);
+    });
+    out_.list(program.ledger, [&](const LedgerEntry& e) { ledger_entry(e); });
+  }
+
   void numbers(const std::vector<int32_t>& values) {
     out_.list(values, [&](int32_t v) { out_.number(v); });
   }
@@ -60,9 +66,13 @@ class ProgramWriter {
       for (int64_t i = 0; i < t.count(); ++i) out_.text(t.as<std::string>()[i]);
       return;
     }
-    weights_.pad_to(64);
-    out_.number(static_cast<uint64_t>(weights_.bytes().size()));
-    weights_.raw(t.view().data, static_cast<size_t>(t.bytes()));
+    const auto [place, fresh] = places_.try_emplace({t.view().data, t.bytes()}, 0);
+    if (fresh) {
+      weights_.pad_to(64);
+      place->second = weights_.bytes().size();
+      weights_.raw(t.view().data, static_cast<size_t>(t.bytes()));
+    }
+    out_.number(place->second);
   }
 
   void type(const TensorType& t) {
@@ -152,9 +162,9 @@ class ProgramWriter {
     out_.number(e.launches);
   }
 
-  const Program& program_;
   ByteWriter out_;
   ByteWriter weights_;
+  std::map<std::pair<const void*, int64_t>, uint64_t> places_;  // of data that is written already
 };
 
 size_t aligned(size_t value) { return (value + kSectionAlign - 1) / kSectionAlign * kSectionAlign; }
@@ -162,8 +172,8 @@ size_t aligned(size_t value) { return (value + kSectionAlign - 1) / kSectionAlig
 }  // namespace
 
 std::vector<uint8_t> write_engine(const EngineFile& file) {
-  ProgramWriter program(file.program);
-  program.write();
+  ProgramWriter program;
+  program.write(file.program);
   auto bytes_of = [](const std::string& text) { return std::vector<uint8_t>(text.begin(), text.end()); };
   return seal_sections({
       {Section::PROGRAM, std::move(program.program_bytes())},

@@ -47,7 +47,7 @@ struct EventRecorder final : Observer {
 class EventMethod final : public Method {
  public:
   EventMethod(Context& context, std::span<const TensorView> inputs)
-      : context_(context), inputs_(inputs.begin(), inputs.end()), recorder_(context.engine().program()) {}
+      : context_(context), inputs_(inputs.begin(), inputs.end()), recorder_(context.engine().program_for(inputs)) {}
 
   std::string name() const override { return "events"; }
 

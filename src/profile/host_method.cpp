@@ -75,6 +75,7 @@ class HostMethod final : public Method {
 
  private:
   Timeline timeline(uint64_t start, uint64_t end) {
+    const Program& program = context_.engine().program_for(inputs_);
     Timeline line;
     line.wall_us = static_cast<double>(end - start);
     std::vector<size_t> on;
@@ -89,7 +90,7 @@ class HostMethod final : public Method {
       span.start_us = at;
       const Step* step = mark.bound->step;
       span.kind = step == nullptr ? Span::Kind::COPY_OUT : Span::Kind::STEP;
-      if (step != nullptr) span.step = static_cast<int32_t>(step - context_.engine().program().steps.data());
+      if (step != nullptr) span.step = static_cast<int32_t>(step - program.steps.data());
       on.push_back(line.spans.size());
       line.spans.push_back(span);
     }

@@ -142,10 +142,11 @@ class Profiler {
         inputs_(inputs.begin(), inputs.end()),
         options_(options),
         context_(engine_, options.threads),
-        samples_(engine_->program().steps.size()) {}
+        program_(engine_->program_for(inputs_)),
+        samples_(program_.steps.size()) {}
 
   Profile run() {
-    Calls calls(engine_->program());
+    Calls calls(program_);
     plain_run();
     context_.set_observer(&calls);
     plain_run();
@@ -227,7 +228,7 @@ class Profiler {
     } catch (const Error& e) {
       if (e.code() != Code::LIBRARY_MISSING && e.code() != Code::STATE) throw;
       result_.note = e.message();
-      samples_ = Samples(engine_->program().steps.size());
+      samples_ = Samples(program_.steps.size());
       device_us_.clear();
       method_ = nullptr;
       return false;
@@ -235,7 +236,7 @@ class Profiler {
   }
 
   void describe() {
-    const Program& program = engine_->program();
+    const Program& program = program_;
     scale_ = method_->scale();
     result_.device = engine_->device_name();
     const auto precision = program.metadata.find("build.precision");
@@ -252,7 +253,7 @@ class Profiler {
   }
 
   void fill_records() {
-    const Program& program = engine_->program();
+    const Program& program = program_;
     const std::map<int32_t, double> launches = method_->launches();
     const double whole = samples_.unobserved(scale_);
     for (StepRecord& record : result_.steps) {
@@ -274,6 +275,7 @@ class Profiler {
   std::vector<TensorView> outputs_;
   Options options_;
   Context context_;
+  const Program& program_;  // of the range that the inputs lie in
   std::unique_ptr<Method> method_;
   Samples samples_;
   Profile result_;

@@ -102,6 +102,8 @@ struct Program {
   std::vector<LedgerEntry> ledger;              // the largest first
   std::map<std::string, std::string> metadata;  // model metadata, build options, versions
   int32_t threads = 0;                          // threads the program was tuned for; 0: as many as the machine has
+  // The same model tuned for further shape ranges, each with its ranges in `inputs`; see ranges.h. They have no others.
+  std::vector<Program> others;
 };
 
 }  // namespace deepjit

@@ -88,7 +88,8 @@ Context::Cached& Context::bound_for(std::span<const TensorView> inputs) {
       request.known[program.inputs[i].buffer] = cached.values.back();
     }
   }
-  cached.binding = bind(engine_->info(), request);
+  cached.info = &engine_->info_for(inputs);
+  cached.binding = bind(*cached.info, request);
   if (cache_.size() >= static_cast<size_t>(limits::bindings)) {
     if (device_ != nullptr) device_->finish();
     cache_.pop_back();
@@ -131,7 +132,7 @@ void Context::run(const RunRequest& request, std::vector<RunOutput>& outputs) {
   own.inputs = fed_;
   own.memory = fed_sides_;
   own.wait = request.wait || cached.binding->host != nullptr;
-  device_->run(engine_->info(), *cached.binding, own, outputs, observer_);
+  device_->run(*cached.info, *cached.binding, own, outputs, observer_);
 }
 
 // Checks the inputs and puts defaults where none was fed; those whose values decide shapes come to the host.
@@ -205,7 +206,7 @@ void Context::run_on_host(Cached& cached, const RunRequest& request, std::vector
     binding.slots[static_cast<size_t>(output.root)].data = data;
     outputs[i].view = {desc.dtype, desc.dims, data};
   }
-  execute(engine_->info(), binding, static_cast<std::byte*>(arena) + binding.arena_bytes, observer_);
+  execute(*cached.info, binding, static_cast<std::byte*>(arena) + binding.arena_bytes, observer_);
   for (size_t i = 0; i < binding.outputs.size(); ++i) {
     const BoundOutput& output = binding.outputs[i];
     if (!output.dynamic) continue;

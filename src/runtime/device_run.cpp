@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "kernels/provider_side.h"
 #include "ops/common.h"
+#include "program/ranges.h"
 #include "runtime/device_layout.h"
 #include "runtime/observer.h"
 
@@ -17,7 +19,7 @@ size_t bytes_of(const TensorView& view) { return static_cast<size_t>(view.bytes(
 bool on_device(const Step& step) { return !runs_on_cpu(step.tactic.provider); }
 
 // Constants that a step on the device reads, also in branches that a binding may take, or that are outputs themselves.
-std::vector<int32_t> constants_read(const Program& program) {
+std::vector<const Tensor*> constants_read(const Program& program) {
   std::vector<int32_t> read;
   for (const Block& block : program.blocks) read.insert(read.end(), block.outputs.begin(), block.outputs.end());
   for (const Step& step : program.steps) {
@@ -25,24 +27,41 @@ std::vector<int32_t> constants_read(const Program& program) {
   }
   std::sort(read.begin(), read.end());
   read.erase(std::unique(read.begin(), read.end()), read.end());
-  std::erase_if(read, [&](int32_t buffer) {
-    if (buffer < 0) return true;
+  std::vector<const Tensor*> constants;
+  for (int32_t buffer : read) {
+    if (buffer < 0) continue;
     const Tensor& constant = program.buffers[static_cast<size_t>(buffer)].constant;
-    return !constant.defined() || is_object(constant.dtype());
-  });
-  return read;
+    if (constant.defined() && !is_object(constant.dtype())) constants.push_back(&constant);
+  }
+  return constants;
 }
 
 // What tactics of the steps packed of constants; code has no input.
-std::vector<const PackedOperand*> packed_operands(const Program& program) {
-  std::vector<const PackedOperand*> packed;
+std::vector<const Tensor*> packed_operands(const Program& program) {
+  std::vector<const Tensor*> packed;
   for (const Step& step : program.steps) {
     if (!on_device(step)) continue;
     for (const PackedOperand& operand : step.tactic.packed) {
-      if (operand.input >= 0) packed.push_back(&operand);
+      if (operand.input >= 0) packed.push_back(&operand.data);
     }
   }
   return packed;
+}
+
+std::pair<const void*, int64_t> key_of(const Tensor& data) { return {data.view().data, data.bytes()}; }
+
+// All that the programs of all ranges want on the device, each piece of memory once.
+std::vector<const Tensor*> wanted_on_device(const Program& program) {
+  std::vector<const Tensor*> wanted;
+  std::set<std::pair<const void*, int64_t>> seen;
+  for (const Program* one : programs_of(program)) {
+    for (const auto& list : {constants_read(*one), packed_operands(*one)}) {
+      for (const Tensor* data : list) {
+        if (seen.insert(key_of(*data)).second) wanted.push_back(data);
+      }
+    }
+  }
+  return wanted;
 }
 
 // Values fixed by the binding that a launch or a copy reads, and no constant.
@@ -73,43 +92,35 @@ size_t known_on_device(const Program& program, const Binding& binding) {
 
 size_t DeviceSide::bytes_for(const Program& program) {
   size_t bytes = 0;
-  for (int32_t buffer : constants_read(program)) {
-    bytes += device_size(bytes_of(program.buffers[static_cast<size_t>(buffer)].constant.view()));
-  }
-  for (const PackedOperand* operand : packed_operands(program)) bytes += device_size(bytes_of(operand->data.view()));
+  for (const Tensor* data : wanted_on_device(program)) bytes += device_size(bytes_of(data->view()));
   return bytes;
 }
 
 DeviceSide::DeviceSide(const Program& program, std::shared_ptr<device::Device> device)
     : device_(std::move(device)), memory_(*device_, device::Memory::Kind::DEVICE) {
-  std::vector<std::pair<TensorView, void**>> places;
-  for (int32_t buffer : constants_read(program)) {
-    places.emplace_back(program.buffers[static_cast<size_t>(buffer)].constant.view(), &constants_[buffer]);
-  }
-  for (const PackedOperand* operand : packed_operands(program)) {
-    places.emplace_back(operand->data.view(), &packed_[operand]);
-  }
-  if (places.empty()) return;
+  const std::vector<const Tensor*> wanted = wanted_on_device(program);
+  if (wanted.empty()) return;
   void* base = memory_.ensure(bytes_for(program));
   const auto stream = device_->make_stream();
   size_t offset = 0;
-  for (const auto& [view, place] : places) {
-    *place = at(base, offset);
-    stream->copy_in(*place, view.data, bytes_of(view));
-    offset += device_size(bytes_of(view));
+  for (const Tensor* data : wanted) {
+    void* place = at(base, offset);
+    places_.emplace(key_of(*data), place);
+    stream->copy_in(place, data->view().data, bytes_of(data->view()));
+    offset += device_size(bytes_of(data->view()));
   }
   stream->synchronize();
 }
 
-void* DeviceSide::constant(int32_t buffer) const {
-  const auto found = constants_.find(buffer);
-  return found == constants_.end() ? nullptr : found->second;
+void* DeviceSide::constant(const Tensor& constant) const {
+  const auto found = places_.find(key_of(constant));
+  return found == places_.end() ? nullptr : found->second;
 }
 
 std::vector<std::pair<size_t, void*>> DeviceSide::packed(const Step& step) const {
   std::vector<std::pair<size_t, void*>> places;
   for (const PackedOperand& operand : step.tactic.packed) {
-    if (operand.input >= 0) places.emplace_back(static_cast<size_t>(operand.input), packed_.at(&operand));
+    if (operand.input >= 0) places.emplace_back(static_cast<size_t>(operand.input), places_.at(key_of(operand.data)));
   }
   return places;
 }
@@ -199,8 +210,9 @@ void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBi
   if (binding.host != nullptr) place(*binding.host, host_base);
   const auto slot = [&](int32_t buffer) -> Slot& { return binding.slots[static_cast<size_t>(buffer)]; };
   for (size_t i = 0; i < info.program->buffers.size(); ++i) {
-    if (!info.program->buffers[i].is_constant) continue;
-    slot(static_cast<int32_t>(i)).data = side_->constant(static_cast<int32_t>(i));
+    const Buffer& buffer = info.program->buffers[i];
+    if (!buffer.is_constant) continue;
+    slot(static_cast<int32_t>(i)).data = buffer.constant.defined() ? side_->constant(buffer.constant) : nullptr;
   }
   for (const auto& [buffer, address] : own.known_places) slot(buffer).data = address;
 }

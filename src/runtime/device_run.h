@@ -1,11 +1,10 @@
 // Engines whose steps run on a device: what of them lies there, and how a context runs a binding.
 //
 // DeviceSide belongs to an engine: the device, and on it the constants and what tactics packed of them, uploaded once
-// for all contexts. DeviceRun
-// belongs to a context: a stream, a block of device memory for values, and its inputs and outputs (device_io.h). A run
-// copies in what lies on the host, launches the steps on the stream, copies out what belongs on the host and waits
-// once, at its end, or not at all. When the shapes of a binding come for the second time its launches are captured as a
-// graph, which later runs replay.
+// for all contexts and shape ranges. DeviceRun belongs to a context: a stream, a block of device memory for values, and
+// its inputs and outputs (device_io.h). A run copies in what lies on the host, launches the steps on the stream, copies
+// out what belongs on the host and waits once, at its end, or not at all. When the shapes of a binding come for the
+// second time its launches are captured as a graph, which later runs replay.
 //
 // A run that is not waited for is on a stream of the caller. What comes next in the context waits for it on the device,
 // whatever stream it is on; memory is given up only when it has ended.
@@ -14,10 +13,9 @@
 // Its runs come back when the last step on the host is done and the device at rest.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <unordered_map>
 
 #include "device/device.h"
 #include "runtime/binding.h"
@@ -33,8 +31,8 @@ class DeviceSide {
   DeviceSide(const Program& program, std::shared_ptr<device::Device> device);
   device::Device& device() const { return *device_; }
   const std::shared_ptr<device::Device>& shared_device() const { return device_; }
-  // Where a constant lies on the device; nullptr when no step reads it there.
-  void* constant(int32_t buffer) const;
+  // Where a constant of one of the programs lies on the device; nullptr when no step reads it there.
+  void* constant(const Tensor& constant) const;
   // The operands that the step's tactic packs, by input.
   std::vector<std::pair<size_t, void*>> packed(const Step& step) const;
   size_t bytes() const { return memory_.bytes(); }
@@ -44,8 +42,7 @@ class DeviceSide {
  private:
   std::shared_ptr<device::Device> device_;
   device::Memory memory_;
-  std::unordered_map<int32_t, void*> constants_;
-  std::unordered_map<const PackedOperand*, void*> packed_;
+  std::map<std::pair<const void*, int64_t>, void*> places_;  // by where the data lies on the host, and its bytes
 };
 
 // How launches of a binding reach the device; the events are there to time single steps.

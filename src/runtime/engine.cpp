@@ -7,6 +7,7 @@
 
 #include "ops/op.h"
 #include "ops/sequence/sequence.h"
+#include "program/ranges.h"
 
 namespace deepjit {
 
@@ -89,7 +90,8 @@ ProgramInfo::ProgramInfo(const Program& p) : program(&p) {
 }
 
 Engine::Engine(Program program, Backing backing, const std::string& device)
-    : program_(std::move(program)), backing_(std::move(backing)), info_(program_) {
+    : program_(std::move(program)), backing_(std::move(backing)) {
+  for (const Program* one : programs_of(std::as_const(program_))) infos_.emplace_back(*one);
   const auto built_for = program_.metadata.find("build.device");
   device_name_ = built_for == program_.metadata.end() ? "cpu" : built_for->second;
   try {
@@ -180,22 +182,55 @@ void check_input(const Program& program, size_t i, const TensorView& view, std::
                                            " in another input, here " + std::to_string(view.dims[k]));
       }
     }
-    if (!input.has_range) continue;
-    if (view.dims[k] < input.range.min[k] || view.dims[k] > input.range.max[k]) {
-      throw Error(Code::OUT_OF_RANGE,
-                  "input \"" + input.name + "\": shape " + view.dims.to_string() + " is outside the engine's range " +
-                      input.range.min.to_string() + " to " + input.range.max.to_string(),
-                  "build again with a wider --range " + input.name + "=min:opt:max");
-    }
   }
 }
 
+// The shapes of what is fed, or else of the default.
+ToldShapes shapes_of(const Program& program, std::span<const TensorView> inputs) {
+  ToldShapes shapes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& otherwise = program.inputs[i].default_value;
+    const bool fed = inputs[i].dtype != DType::UNDEFINED;
+    shapes.push_back(fed ? &inputs[i].dims : otherwise.defined() ? &otherwise.dims() : nullptr);
+  }
+  return shapes;
+}
+
+[[noreturn]] void throw_out_of_range(const Program& program, const ToldShapes& shapes) {
+  std::string all;      // of several inputs that are outside together
+  std::string outside;  // or one that no range holds
+  std::string name;
+  for (size_t i = 0; i < shapes.size() && outside.empty(); ++i) {
+    if (shapes[i] == nullptr) continue;
+    ToldShapes alone(shapes.size(), nullptr);
+    alone[i] = shapes[i];
+    name = program.inputs[i].name;
+    if (program_at(program, alone) == nullptr) outside = "input \"" + name + "\": shape " + shapes[i]->to_string();
+    all += (all.empty() ? "inputs " : ", ") + name + " " + shapes[i]->to_string();
+  }
+  std::string ranges;
+  for (const Program* one : programs_of(program)) ranges += (ranges.empty() ? "" : "; or ") + range_text(*one);
+  throw Error(Code::OUT_OF_RANGE,
+              outside.empty() ? all + ": no range of the engine has them together: " + ranges
+                              : outside + " is outside the engine's range: " + ranges,
+              "build again with a wider --range " + name + "=min:opt:max, or with one more");
+}
+
 }  // namespace
+
+const ProgramInfo& Engine::info_for(std::span<const TensorView> inputs) const {
+  if (infos_.size() == 1) return infos_.front();
+  const Program* found = program_at(program_, shapes_of(program_, inputs));
+  const auto it = std::find_if(infos_.begin(), infos_.end(), [&](const ProgramInfo& i) { return i.program == found; });
+  return it == infos_.end() ? infos_.front() : *it;
+}
 
 void check_inputs(const Program& program, std::span<const TensorView> inputs) {
   check_internal(inputs.size() == program.inputs.size(), "run: wrong number of inputs");
   std::map<std::string, int64_t> symbols;
   for (size_t i = 0; i < inputs.size(); ++i) check_input(program, i, inputs[i], symbols);
+  const ToldShapes shapes = shapes_of(program, inputs);
+  if (program_at(program, shapes) == nullptr) throw_out_of_range(program, shapes);
 }
 
 }  // namespace deepjit

@@ -2,7 +2,8 @@
 //
 // An Engine is immutable and shared by threads. A Context belongs to one thread at a time; a second thread
 // that enters it gets CONCURRENT_USE. A context keeps a binding for each set of input shapes it has seen (the
-// latest limits::bindings), so the first run of a shape binds and later runs of it allocate nothing.
+// latest limits::bindings), so the first run of a shape binds and later runs of it allocate nothing. A binding is one
+// of the program whose range its shapes lie in (program/ranges.h).
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@
 namespace deepjit {
 
 // Checks inputs against the program's declared types and ranges: INPUT_NAME, INPUT_DTYPE, INPUT_SHAPE,
-// OUT_OF_RANGE. Inputs are in the program's order; dtype UNDEFINED means not fed.
+// OUT_OF_RANGE, naming the ranges. Inputs are in the program's order; dtype UNDEFINED means not fed.
 void check_inputs(const Program& program, std::span<const TensorView> inputs);
 
 class Engine {
@@ -30,8 +31,12 @@ class Engine {
   // that the program was built for, such as "cuda:1"; "" takes the first. Another kind: ENGINE_INCOMPATIBLE.
   Engine(Program program, Backing backing, const std::string& device = "");
 
+  // That of the first shape range. Its inputs, their types, and its outputs are those of all.
   const Program& program() const { return program_; }
-  const ProgramInfo& info() const { return info_; }
+  const ProgramInfo& info() const { return infos_.front(); }
+  // Of the range that the inputs lie in; the first when they lie in none.
+  const ProgramInfo& info_for(std::span<const TensorView> inputs) const;
+  const Program& program_for(std::span<const TensorView> inputs) const { return *info_for(inputs).program; }
   // "cpu", or the name of the device that contexts run on.
   const std::string& device_name() const { return device_name_; }
   // The engine's part on its device, made when it is first asked for; nullptr for the CPU. Throws when the machine has
@@ -43,7 +48,7 @@ class Engine {
  private:
   Program program_;
   Backing backing_;
-  ProgramInfo info_;
+  std::vector<ProgramInfo> infos_;  // one for each shape range
   std::string device_name_;
   mutable std::mutex device_mutex_;
   mutable std::shared_ptr<const DeviceSide> device_side_;
@@ -88,6 +93,7 @@ class Context {
   struct Cached {
     std::vector<TensorDesc> key;
     std::vector<Tensor> values;  // of inputs that shapes depend on; undefined for the others
+    const ProgramInfo* info = nullptr;
     std::unique_ptr<Binding> binding;
     void* placed_at = nullptr;
   };

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "ops/common.h"
 #include "ops/sequence/sequence.h"
+#include "program/ranges.h"
 #include "runtime/device_layout.h"
 
 namespace deepjit {
@@ -50,9 +51,9 @@ std::shared_ptr<device::Device> device_of(const Engine& engine) {
   }
 }
 
-std::unique_ptr<Binding> bound_at(const Engine& engine, std::span<const TensorView> inputs, int threads,
-                                  device::Device* device) {
-  const Program& program = engine.program();
+std::unique_ptr<Binding> bound_at(const Engine& engine, const ProgramInfo& info, std::span<const TensorView> inputs,
+                                  int threads, device::Device* device) {
+  const Program& program = *info.program;
   const bool on_device = engine.device_name() != "cpu";
   BindRequest request;
   request.threads = threads > 0 ? threads : std::max(1, program.threads);
@@ -64,23 +65,12 @@ std::unique_ptr<Binding> bound_at(const Engine& engine, std::span<const TensorVi
     if (view.data == nullptr && view.desc() == otherwise.desc()) view = otherwise;
     request.inputs.emplace_back(program.inputs[i].buffer, binding_key(view));
     const bool small = view.dims.rank() <= 1 && view.count() <= limits::value_elements && !is_object(view.dtype);
-    if (!engine.info().by_value[i] || view.data == nullptr || !small) continue;
+    if (!info.by_value[i] || view.data == nullptr || !small) continue;
     Tensor value(view.dtype, view.dims);
     copy_elements(view, value.view());
     request.known[program.inputs[i].buffer] = value;
   }
-  return bind(engine.info(), request);
-}
-
-size_t constants_on_host(const Program& program) {
-  size_t bytes = 0;
-  for (const Buffer& buffer : program.buffers) {
-    if (buffer.constant.defined()) bytes += static_cast<size_t>(buffer.constant.bytes());
-  }
-  for (const Step& step : program.steps) {
-    for (const PackedOperand& packed : step.tactic.packed) bytes += static_cast<size_t>(packed.data.bytes());
-  }
-  return bytes;
+  return bind(info, request);
 }
 
 }  // namespace
@@ -88,7 +78,7 @@ size_t constants_on_host(const Program& program) {
 std::vector<TensorView> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given) {
   check_names(program, given);
   std::map<std::string, Dims> shapes = given;
-  for (const ProgramInput& input : program.inputs) {
+  for (const ProgramInput& input : largest_at(program, told_shapes(program, given)).inputs) {
     if (input.default_value.defined()) shapes.emplace(input.name, input.default_value.dims());
     if (input.has_range) shapes.emplace(input.name, input.range.max);
   }
@@ -118,10 +108,11 @@ MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorView> input
   const Program& program = engine.program();
   check_inputs(program, inputs);
   const auto device = device_of(engine);
-  const auto binding = bound_at(engine, inputs, threads, device.get());
+  const ProgramInfo& info = engine.info_for(inputs);
+  const auto binding = bound_at(engine, info, inputs, threads, device.get());
   MemoryNeeds needs;
   if (engine.device_name() == "cpu") {
-    needs.constants = constants_on_host(program);
+    needs.constants = constant_bytes(program);
     needs.values = binding->arena_bytes;
     needs.scratch = binding->scratch_bytes;
     for (const BoundOutput& output : binding->outputs) {
@@ -129,10 +120,10 @@ MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorView> input
     }
     return needs;
   }
-  const IoLayout io = io_layout(engine.info(), *binding);
+  const IoLayout io = io_layout(info, *binding);
   needs.constants = DeviceSide::bytes_for(program);
   needs.scratch = device_size(binding->scratch_bytes);
-  needs.values = arena_on_device(*binding) - needs.scratch + known_on_device(program, *binding);
+  needs.values = arena_on_device(*binding) - needs.scratch + known_on_device(*info.program, *binding);
   needs.inputs = io.input_bytes;
   needs.outputs = io.output_bytes;
   return needs;

@@ -23,7 +23,8 @@ struct MemoryNeeds {
   size_t total() const { return constants + values + scratch + inputs + outputs; }
 };
 
-// Shapes of all inputs: as given by name, else the largest of the range, else what the given ones say of their symbols.
+// Shapes of all inputs: as given by name, else the largest of the range - of several, of the largest that holds the
+// given ones -, else what the given ones say of their symbols.
 // INPUT_NAME for another name; ARGUMENT when a dimension stays open. Views without data.
 std::vector<TensorView> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given);
 

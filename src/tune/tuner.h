@@ -79,8 +79,8 @@ struct TuneReport {
 };
 
 // Sets the tactic of every step that has a task and packs its constants; then drops constants that only
-// packed forms need. `before` is what an earlier call for the same program reported: its choices hold, and both are
-// told as one.
+// packed forms need. `before` is what an earlier call for the same program, or for one of the
+// same engine, reported: its choices hold, and both are told as one.
 TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const TuneOptions& options,
                 TuneReport before = {});
 

@@ -8,7 +8,7 @@ import stand_in_gpu
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("module", ["on_stand_in_gpu", "on_stand_in_io", "on_stand_in_detector"])
+@pytest.mark.parametrize("module", ["on_stand_in_gpu", "on_stand_in_io", "on_stand_in_detector", "on_stand_in_ranges"])
 def test_engines_on_the_stand_in_gpu(module, pytestconfig):
     options = ["--all-models"] if pytestconfig.getoption("--all-models") else []
     done = stand_in_gpu.run_tests(HERE / f"{module}.py", *options)

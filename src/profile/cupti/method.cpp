@@ -56,7 +56,7 @@ class CuptiMethod final : public Method {
  public:
   CuptiMethod(std::shared_ptr<const Engine> engine, std::span<const TensorView> inputs, int threads)
       : context_(std::move(engine), threads), inputs_(inputs.begin(), inputs.end()) {
-    Learner learner(context_.engine().program(), recorder_);
+    Learner learner(context_.engine().program_for(inputs_), recorder_);
     context_.run(inputs_, outputs_);  // makes the binding
     context_.set_observer(&learner);
     context_.run(inputs_, outputs_);

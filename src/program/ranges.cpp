@@ -1,0 +1,149 @@
+#include "program/ranges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+namespace deepjit {
+
+namespace {
+
+bool holds(const ProgramInput& input, const Dims* shape) {
+  if (shape == nullptr || !input.has_range) return true;
+  const ShapeRange& range = input.range;
+  if (shape->rank() != range.min.rank()) return false;
+  for (int i = 0; i < shape->rank(); ++i) {
+    if ((*shape)[i] < range.min[i] || (*shape)[i] > range.max[i]) return false;
+  }
+  return true;
+}
+
+bool holds(const Program& program, const ToldShapes& shapes) {
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    if (!holds(program.inputs[i], shapes[i])) return false;
+  }
+  return true;
+}
+
+// How far the shapes are from the range's opt.
+double distance(const Program& program, const ToldShapes& shapes) {
+  double sum = 0;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const ProgramInput& input = program.inputs[i];
+    if (shapes[i] == nullptr || !input.has_range) continue;
+    for (int k = 0; k < shapes[i]->rank(); ++k) {
+      // An empty dim counts as a half.
+      const auto ratio = [](int64_t dim) { return std::log2(std::max(0.5, static_cast<double>(dim))); };
+      sum += std::fabs(ratio((*shapes[i])[k]) - ratio(input.range.opt[k]));
+    }
+  }
+  return sum;
+}
+
+double size_of_max(const Program& program) {
+  double elements = 0;
+  for (const ProgramInput& input : program.inputs) {
+    if (!input.has_range) continue;
+    double count = 1;
+    for (int64_t dim : input.range.max) count *= static_cast<double>(dim);
+    elements += count;
+  }
+  return elements;
+}
+
+}  // namespace
+
+std::vector<const Program*> programs_of(const Program& program) {
+  std::vector<const Program*> all = {&program};
+  for (const Program& other : program.others) all.push_back(&other);
+  return all;
+}
+
+std::vector<Program*> programs_of(Program& program) {
+  std::vector<Program*> all = {&program};
+  for (Program& other : program.others) all.push_back(&other);
+  return all;
+}
+
+ToldShapes told_shapes(const Program& program, const std::map<std::string, Dims>& by_name) {
+  ToldShapes shapes;
+  for (const ProgramInput& input : program.inputs) {
+    const auto found = by_name.find(input.name);
+    shapes.push_back(found == by_name.end() ? nullptr : &found->second);
+  }
+  return shapes;
+}
+
+const Program* program_at(const Program& program, const ToldShapes& shapes) {
+  const Program* best = nullptr;
+  double nearest = 0;
+  for (const Program* one : programs_of(program)) {
+    if (!holds(*one, shapes)) continue;
+    const double far = program.others.empty() ? 0 : distance(*one, shapes);
+    if (best == nullptr || far < nearest) {
+      best = one;
+      nearest = far;
+    }
+  }
+  return best;
+}
+
+const Program& largest_at(const Program& program, const ToldShapes& shapes) {
+  const Program* best = nullptr;
+  for (const Program* one : programs_of(program)) {
+    if (!holds(*one, shapes)) continue;
+    if (best == nullptr || size_of_max(*one) > size_of_max(*best)) best = one;
+  }
+  return best == nullptr ? program : *best;
+}
+
+std::string range_text(const Program& program) {
+  std::string text;
+  for (const ProgramInput& input : program.inputs) {
+    if (!input.has_range) continue;
+    text += (text.empty() ? "" : ", ") + input.name + " " + input.range.min.to_string() + " to " +
+            input.range.max.to_string();
+  }
+  return text.empty() ? "any shape" : text;
+}
+
+void share_packed_data(Program& program) {
+  std::unordered_map<size_t, std::vector<Tensor>> by_hash;
+  const auto bytes_of = [](const Tensor& t) {
+    return std::string_view(static_cast<const char*>(t.view().data), static_cast<size_t>(t.bytes()));
+  };
+  for (Program* one : programs_of(program)) {
+    for (Step& step : one->steps) {
+      for (PackedOperand& packed : step.tactic.packed) {
+        if (!packed.data.defined() || packed.data.bytes() == 0) continue;
+        std::vector<Tensor>& alike = by_hash[std::hash<std::string_view>()(bytes_of(packed.data))];
+        const auto same = std::find_if(alike.begin(), alike.end(), [&](const Tensor& t) {
+          return t.view().desc() == packed.data.view().desc() && bytes_of(t) == bytes_of(packed.data);
+        });
+        if (same == alike.end())
+          alike.push_back(packed.data);
+        else
+          packed.data = *same;
+      }
+    }
+  }
+}
+
+size_t constant_bytes(const Program& program) {
+  size_t bytes = 0;
+  std::set<std::pair<const void*, int64_t>> seen;
+  const auto add = [&](const Tensor& t) {
+    if (t.defined() && seen.insert({t.view().data, t.bytes()}).second) bytes += static_cast<size_t>(t.bytes());
+  };
+  for (const Program* one : programs_of(program)) {
+    for (const Buffer& buffer : one->buffers) add(buffer.constant);
+    for (const Step& step : one->steps) {
+      for (const PackedOperand& packed : step.tactic.packed) add(packed.data);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace deepjit
