@@ -3,8 +3,8 @@
 pack.py BUILD_FOLDER
 
 bin/deepjit, lib/ (libdeepjit and every library that is not glibc's), include/, python/ (for the Python that built it),
-tests/ (for gpu-test), licenses/. CUDA libraries are taken from the machine it runs on. The folder is also written as
-one compressed file, which must stay under 45 MiB.
+tests/ and tools/ (for gpu-test), licenses/. CUDA libraries are taken from the machine it runs on. The folder is also
+written as one compressed file, which must stay under 45 MiB.
 """
 
 import os
@@ -29,7 +29,7 @@ deepjit: compiles ONNX models into engines and runs them on the CPU or an NVIDIA
   bin/deepjit devices                      what engines can run on here, and what of CUDA was found
   bin/deepjit build m.onnx -o m.dje        --device cuda for a GPU
   bin/deepjit bench m.dje
-  ./gpu-test                               tests and times everything on this machine's GPU
+  ./gpu-test                               tests and times this machine's GPU; --only nodes and others do more
 
 lib/ and include/ are the C++ and C interface (lib/cmake/deepjit). python/ is the package for CPython {python}: put it
 on PYTHONPATH. A GPU needs NVIDIA's driver, of CUDA 12.0 or newer; building for one also needs NVRTC, from a CUDA
@@ -111,11 +111,30 @@ def add_tests() -> None:
     env = os.environ | {"PYTHONPATH": str(TARGET / "python")}  # the packed module itself: so it is seen to import
     for script, folder in (("export_cases.py", "cases"), ("export_bench.py", "bench")):
         subprocess.run([sys.executable, tests / script, TARGET / "tests" / folder], check=True, env=env)
-    for script in ("gpu_test.py", "io_torch.py", "export_contracts.py"):
-        shutil.copy(tests / script, TARGET / "tests")
+    for script in tests.glob("*.py"):
+        if script.name not in ("export_cases.py", "export_bench.py"):  # done
+            shutil.copy(script, TARGET / "tests")
+    add_node_tests()
+    (TARGET / "tools").mkdir()
+    for tool in ("native.py", "child_process.py", "models.py", "model_feeds.py", "wide_model_feeds.py"):
+        shutil.copy(ROOT / "tools" / tool, TARGET / "tools")
     start = TARGET / "gpu-test"
     start.write_text('#!/bin/sh\nexec python3 "$(dirname "$0")/tests/gpu_test.py" "$@"\n')
     start.chmod(0o755)
+
+
+def add_node_tests() -> None:
+    """ONNX's node tests with their recorded results, which later versions of the onnx package do not have as files."""
+    import onnx
+
+    (TARGET / "tests/nodes").mkdir()
+    (TARGET / "tests/known_failures").mkdir()
+    for script in ("run_nodes.py", "worker.py"):
+        shutil.copy(ROOT / "tests/nodes" / script, TARGET / "tests/nodes")
+    shutil.copy(ROOT / "tests/known_failures/node_tests.txt", TARGET / "tests/known_failures")
+    data = Path(onnx.__file__).parent / "backend/test/data"
+    archive = TARGET / "tests/node_data.tar.xz"
+    subprocess.run(["tar", "-C", data, "-c", "-I", "xz -T0 -6", "-f", archive, "node"], check=True)
 
 
 def write_texts() -> None:

@@ -21,6 +21,20 @@ class Wide(NamedTuple):
     eight_bits: bool = False  # quantizes on the way
 
 
+def nudged(path: str, seed: int) -> bytes:
+    """The model with each float of its initializers changed by a millionth, up or down."""
+    import onnx
+
+    rng = np.random.default_rng(seed)
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            array = onnx.numpy_helper.to_array(tensor)
+            moved = array * (1 + 1e-6 * rng.choice([-1, 1], array.shape))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(moved.astype(np.float32), tensor.name))
+    return model.SerializeToString()
+
+
 def normal(rng: np.random.Generator, *shape: int, mean: float = 0, scale: float = 1) -> np.ndarray:
     return (mean + scale * rng.standard_normal(shape)).astype(np.float32)
 

@@ -30,23 +30,11 @@ def session(path: str | bytes, level) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def nudged(path: str, seed: int) -> bytes:
-    """The model with each float of its initializers changed by a millionth, up or down."""
-    rng = np.random.default_rng(seed)
-    model = onnx.load(path)
-    for tensor in model.graph.initializer:
-        if tensor.data_type == onnx.TensorProto.FLOAT:
-            array = onnx.numpy_helper.to_array(tensor)
-            moved = array * (1 + 1e-6 * rng.choice([-1, 1], array.shape))
-            tensor.CopyFrom(onnx.numpy_helper.from_array(moved.astype(np.float32), tensor.name))
-    return model.SerializeToString()
-
-
 def others(wide: Wide, path: str) -> list[onnxruntime.InferenceSession]:
     """What else ONNX Runtime may answer."""
     if not wide.eight_bits:
         return []
-    plain = [session(nudged(path, seed), LEVELS.ORT_DISABLE_ALL) for seed in range(4)]
+    plain = [session(wide_model_feeds.nudged(path, seed), LEVELS.ORT_DISABLE_ALL) for seed in range(4)]
     return [session(path, LEVELS.ORT_ENABLE_ALL), *plain]
 
 
