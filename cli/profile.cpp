@@ -27,7 +27,7 @@ struct ProfileVerb {
   bool all = false;
 
   int run();
-  void print(const Profile& p) const;
+  void print(const Profile& p, const std::string& range) const;
   void print_steps(const Profile& p) const;
   std::string origins(const StepRecord& r) const;
 };
@@ -111,9 +111,10 @@ void print_parts(const Profile& p) {
   fmt::print("{:<22} {:>6} {:>11}\n", "and by profiling", "", fine_time(profiling));
 }
 
-void ProfileVerb::print(const Profile& p) const {
+void ProfileVerb::print(const Profile& p, const std::string& range) const {
   fmt::print("model       {} on {}, {} threads, {}{}\n", p.model, p.device, p.threads, p.precision,
              p.contexts > 1 ? fmt::format(", {} contexts at once", p.contexts) : "");
+  if (!range.empty()) fmt::print("range       {}\n", range);
   fmt::print("measured    {} runs by {}, after {} of warming up{}\n", p.runs,
              p.method == "clock"   ? fmt::format("the CPU's clock ({:.0f} ns a step taken off)", p.clock_cost_us * 1000)
              : p.method == "cupti" ? "CUPTI, under graph replay"
@@ -161,7 +162,8 @@ int ProfileVerb::run() {
     json["shapes"] = shape_texts(fed.model.program(), fed.inputs);
     print_json(json);
   } else {
-    print(p);
+    const Program& all = fed.model.program();
+    print(p, all.others.empty() ? "" : which_range(all, fed.model.engine->program_for(views)));
   }
   return 0;
 }

@@ -117,6 +117,33 @@ def test_c_abi_takes_options_of_an_older_version(files):
     assert library.deepjit_build_file(path, ctypes.byref(options), ctypes.byref(engine)) == 804
 
 
+def test_c_abi_takes_several_ranges(files):
+    """An input that comes again starts another range."""
+    library = ctypes.CDLL(str(BUILD / "libdeepjit.so"))
+
+    class Range(ctypes.Structure):
+        _fields_ = [("input", ctypes.c_char_p), ("rank", ctypes.c_int32)]
+        _fields_ += [(name, ctypes.POINTER(ctypes.c_int64)) for name in ("min", "opt", "max")]
+
+    class Options(ctypes.Structure):
+        _fields_ = [("size", ctypes.c_size_t), ("device", ctypes.c_char_p), ("precision", ctypes.c_char_p)]
+        _fields_ += [(name, ctypes.c_int32) for name in ("threads", "level", "tune", "reserved")]
+        _fields_ += [("ranges", ctypes.POINTER(Range)), ("range_count", ctypes.c_size_t)]
+
+    def shape(n):
+        return (ctypes.c_int64 * 4)(n, 3, 8, 8)
+
+    ranges = (Range * 2)(Range(b"x", 4, shape(1), shape(1), shape(1)), Range(b"x", 4, shape(2), shape(4), shape(8)))
+    options = Options(ctypes.sizeof(Options), b"cpu", None, 1, 3, 0, 0, ranges, 2)
+    engine = ctypes.c_void_p()
+    path = str(files / "m.onnx").encode()
+    assert library.deepjit_build_file(path, ctypes.byref(options), ctypes.byref(engine)) == 0
+    assert library.deepjit_engine_save(engine, str(files / "m.dje").encode()) == 0
+    library.deepjit_engine_free(engine)
+    bounds = [[shape[0] for shape in own["x"]] for own in deepjit.load(str(files / "m.dje")).ranges]
+    assert bounds == [[1, 1, 1], [2, 4, 8]]
+
+
 def test_installation_serves_cmake_projects(files):
     """An installed deepjit: the tool runs, and a project of its own finds and uses the library."""
     prefix, build = files / "prefix", files / "build"

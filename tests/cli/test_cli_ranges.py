@@ -48,6 +48,7 @@ def test_inspect_of_one_range_has_no_list(cli, mlp):
 def test_bench_and_profile_say_which(built):
     options = ("--iterations", "3", "--shapes")
     assert "range       2 of 2: x=2x8:16x8:32x8" in ok(built("bench", "m.dje", *options, "x=3x8")).out
+    assert "range       1 of 2: x=1x8:1x8:1x8" in ok(built("profile", "m.dje", *options, "x=1x8")).out
     steps = ok(built("profile", "m.dje", *options, "x=3x8", "--json")).json["steps"]
     told = ok(built("inspect", "m.dje", "--json")).json["ranges"][1]["steps"]
     by_number = {s["step"]: s for s in told}

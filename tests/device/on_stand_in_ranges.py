@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 import deepjit
+import model_feeds
+import models
 import numpy as np
 import pytest
 from onnx import numpy_helper, parser
@@ -49,6 +51,27 @@ def test_constants_lie_on_the_device_once(both):
     assert tactics[0] == tactics[1] == [s["tactic"] for s in one.steps]
     shapes = {"x": (2, 64)}
     assert both.memory_use(shapes)["constants"] == one.memory_use(shapes)["constants"] > 0
+
+
+def test_a_real_model():
+    """One voice, and several at once: one range for each."""
+    case = model_feeds.case("silero_vad_16k")
+    frame = case.ranges["input"][0][1]
+
+    def of(axis, shape, batches):
+        return tuple((*shape[:axis], n, *shape[axis:]) for n in batches)
+
+    bounds = ((1, 1, 1), (2, 3, 4))
+    ranges = {"input": [of(0, (frame,), b) for b in bounds], "state": [of(1, (2, 128), b) for b in bounds]}
+    on_cpu = deepjit.build(str(models.path(case.model)), tune=False)
+    engine = deepjit.build(str(models.path(case.model)), device="cuda", targets="sm_90", ranges=ranges, tune=False)
+    feeds = case.make(np.random.default_rng(4))
+    for n in (1, 3, 4, 1):
+        own = {**feeds, "input": np.tile(feeds["input"], (n, 1)), "state": np.tile(feeds["state"], (1, n, 1))}
+        want, got = on_cpu.run(own), engine.run(own)
+        for output in want:
+            scale = np.abs(want[output]).max()
+            np.testing.assert_allclose(got[output], want[output], rtol=0, atol=1e-4 * scale + 1e-6, err_msg=output)
 
 
 def test_each_range_says_what_runs_on_the_cpu():

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "compiler/shapes.h"
 #include "engine/format.h"
 #include "graph/verify.h"
 #include "import/importer.h"
@@ -224,7 +225,9 @@ std::vector<Input> engine_seeds(const std::vector<Input>& models) {
       options.level = static_cast<int>(seeds.size() % 4);
       options.fold_work = kFoldWork;
       run_pipeline(*imported.graph, options);
-      file = write_engine({lower(*imported.graph, {.regions = false}), "", ""});
+      Program lowered = lower(*imported.graph, {.regions = false});
+      if (seeds.size() % 8 == 3) set_ranges(lowered, std::vector<RangeSet>(2));
+      file = write_engine({std::move(lowered), "", ""});
     } catch (const Error&) {
       continue;
     }

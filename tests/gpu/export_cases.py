@@ -20,6 +20,7 @@ from test_generated_ops import BINARY, UNARY, K  # noqa: E402
 from wide_truth import is_narrow, widened  # noqa: E402
 
 SIZES = ({"N": 5, "W": 67}, {"N": 3, "W": 1024}, {"N": 1, "W": 1})
+IN_TWO_RANGES = ("op Tanh", "large rows", "large and flat", "many rows of 4096")  # built so too
 
 
 def single_ops() -> list[Case]:
@@ -46,6 +47,20 @@ def large() -> list[Case]:
     ]
 
 
+def in_two_ranges(made: onnx.ModelProto, dims) -> list[str]:
+    """Options --range: the first sizes alone, and all others together, tuned at the first of them."""
+    options = []
+    for few in (dims[:1], dims[1:]):
+        bounds = [{symbol: pick(d[symbol] for d in few) for symbol in few[0]} for pick in (min, next, max)]
+        for value in made.graph.input:
+            shapes = [
+                "x".join(str(d.dim_value or sizes[d.dim_param]) for d in value.type.tensor_type.shape.dim)
+                for sizes in bounds
+            ]
+            options.append(f"{value.name}={':'.join(shapes)}")
+    return options
+
+
 def export(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -58,6 +73,7 @@ def export(folder: Path) -> int:
         known = case.faults.get("numbers") or case.faults.get("special")
         rows.append(
             {
+                "model": name,
                 "name": name,
                 "dims": list(case.dims),
                 "hard": case.hard and not case.faults.get("special"),
@@ -66,8 +82,11 @@ def export(folder: Path) -> int:
                 "wide": is_narrow(made),
                 "level": case.options.get("level", 3),
                 "disable": list(case.options.get("disable", ())),
+                "ranges": [],
             }
         )
+        if case.name in IN_TWO_RANGES:
+            rows.append({**rows[-1], "name": f"{name}_in_two_ranges", "ranges": in_two_ranges(made, case.dims)})
     ops = {op["name"]: op for case in ALL for op in case.ops}
     (folder / "ops.json").write_text(json.dumps({"ops": list(ops.values())}, indent=1))
     (folder / "cases.json").write_text(json.dumps({"cases": rows}, indent=1))

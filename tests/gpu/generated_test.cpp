@@ -11,6 +11,7 @@
 
 #include "base/visit.h"
 #include "compiler/build.h"
+#include "compiler/option_text.h"
 #include "import/user_ops/registry.h"
 #include "ops/pointwise/cast.h"
 #include "runtime/engine.h"
@@ -138,12 +139,16 @@ class GeneratedTest : public testing::Test {
     options.level = device == "cpu" ? 0 : case_.at("level").get<int>();
     options.tune = device != "cpu";
     for (const Json& pass : case_.at("disable")) options.disabled_passes.insert(pass.get<std::string>());
+    for (const Json& text : case_.at("ranges")) {
+      const auto [input, range] = parse_range(text.get<std::string>());
+      add_range(input, range, options.ranges, options.more_ranges);
+    }
     options.log = [&](const std::string& line) {
       if (line.find(" dropped: ") != std::string::npos) dropped.push_back(line);
     };
     const bool wide = device == "cpu" && case_.at("wide").get<bool>();
     const std::string path =
-        cases_folder() + "/" + case_.at("name").get<std::string>() + (wide ? "_wide.onnx" : ".onnx");
+        cases_folder() + "/" + case_.at("model").get<std::string>() + (wide ? "_wide.onnx" : ".onnx");
     return std::make_shared<const Engine>(build_file(path, options).file.program, nullptr, device);
   }
 

@@ -82,6 +82,19 @@ def test_text_angle():
     check_shapes("ppocr_cls", model_feeds.CLS_RANGE, makers, classes="save_infer_model/scale_0.tmp_1")
 
 
+def test_text_angle_in_two_ranges():
+    """Each range gives what the reference gives; what both want lies in the engine once."""
+    one, few = ((1, 3, 48, 192),) * 3, ((2, 3, 48, 192), (6, 3, 48, 192), (8, 3, 48, 192))
+    makers = [image("x", (n, 3, 48, 192), 0.5) for n in (1, 6, 2, 8)]
+    ranges = {"x": [one, few]}
+    check_shapes("ppocr_cls", ranges, makers, classes="save_infer_model/scale_0.tmp_1")
+    options = {"force_tactic": "onednn", "budget": "20s"}
+    both = deepjit.build(str(models.path("ppocr_cls")), ranges=ranges, **options)
+    alone = [deepjit.build(str(models.path("ppocr_cls")), ranges={"x": r}, **options) for r in (one, few)]
+    weights = [engine.report["weight_bytes"] for engine in alone]
+    assert max(weights) <= both.report["weight_bytes"] < 0.75 * sum(weights)
+
+
 def test_file_type():
     makers = [model_feeds.file_bytes, model_feeds.one_file]
     check_shapes("magika", model_feeds.MAGIKA_RANGE, makers, classes="target_label")
