@@ -185,6 +185,32 @@ TEST(Contract, TransposedConvolutions) {
   check_contracts(cases, false, {80});
 }
 
+// Groups of warps: every shape of tile, K and rows that do not fill them, a split, an image, a batch.
+TEST(Contract, GroupsOfWarps) {
+  std::vector<ContractCase> cases;
+  for (DType type : {F16, BF16}) {
+    cases.push_back({"MatMul",
+                     {},
+                     {{type, {130, 200}}, {type, {200, 72}, true}},
+                     {"wgmma64x64x64w4x1s3k1", "wgmma128x128x64w8x1s4k1", "wgmma64x128x64w4x1s4k2",
+                      "wgmma128x64x64w4x1s3k1", "wgmma64x256x64w4x2s3k1"},
+                     {130, 72}});
+  }
+  cases.push_back({"deepjit.MatMul",
+                   with({{"epilogue", std::vector<std::string>{"Gelu", "Add($3)"}}}),
+                   {{F16, {2, 70, 576}}, {F16, {576, 136}, true}, {F16, {136}, true}, {F16, {2, 70, 136}}},
+                   {"wgmma128x64x64w8x1s4k1", "wgmma128x96x64w8x1s4k3", "wgmma256x128x64w8x1s3k1"},
+                   {2, 70, 136}});
+  cases.push_back({"deepjit.Conv",
+                   conv({2, 2}, {1, 1, 1, 1}, 1, {1, 1}, {"Relu"}),
+                   {{F16, {2, 9, 7, 24}}, {F16, {40, 24, 3, 3}, true}, {F16, {40}, true}},
+                   {"wgmma64x64x64w4x1s3k1", "wgmma128x64x64w8x1s4k2"},
+                   {2, 5, 4, 40}});
+  cases.push_back(
+      {"MatMul", with({}), {{F16, {3, 20, 64}}, {F16, {3, 64, 64}, true}}, {"wgmma64x64x64w4x1s3k1"}, {3, 20, 64}});
+  check_contracts(cases, false, {90});
+}
+
 TEST(Contract, Windows) {
   std::vector<ContractCase> cases;
   for (DType type : {F16, BF16, F32}) {
@@ -310,7 +336,8 @@ TEST(Contract, WeightsComeBackFromTheirPackedForm) {
 }
 
 TEST(Contract, TilesAreText) {
-  for (const char* good : {"mma128x64x32w2x2s4k2", "tf32mma64x64x16w2x2s3k1", "fma32x32x32w2x1s3k16"}) {
+  for (const char* good :
+       {"mma128x64x32w2x2s4k2", "wgmma128x256x64w8x1s4k1", "tf32mma64x64x16w2x2s3k1", "fma32x32x32w2x1s3k16"}) {
     EXPECT_EQ(ContractTile::parse(good).to_string(), good);
   }
   for (const char* bad :

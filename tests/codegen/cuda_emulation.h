@@ -85,6 +85,15 @@ struct Copy {
 static std::vector<Copy> copies[kMostThreads];
 static int copy_groups[kMostThreads];
 static bool copies_are_late = false;
+// Products of groups of warps under way.
+struct GroupProduct {
+  float* sums;
+  const unsigned char *a, *b;
+  int kk, columns, group;
+  float (*at)(unsigned int word, int which);
+};
+static std::vector<GroupProduct> group_products[kMostThreads];
+static int product_groups[kMostThreads];
 static void (*entry)(void*) = nullptr;
 static void* entry_argument = nullptr;
 
@@ -104,6 +113,8 @@ static void start(int thread) {
   fibre = Fibre();
   copies[thread].clear();
   copy_groups[thread] = 0;
+  group_products[thread].clear();
+  product_groups[thread] = 0;
   void** top = reinterpret_cast<void**>(stacks + (static_cast<size_t>(thread) + 1) * kStack);
   *--top = nullptr;  // the stack is then as after a call
   *--top = reinterpret_cast<void*>(&first_steps);
@@ -285,6 +296,55 @@ static inline void multiply(float* sums, const unsigned int* a, const unsigned i
     }
   }
 }
+// Products of groups of warps happen when they are waited for, or at once.
+namespace emulation {
+
+// Row r of 128 bytes lies swizzled: its chunks of 16 bytes in the order of their numbers xor r % 8.
+static float swizzled(const GroupProduct& p, const unsigned char* rows, int row, int k) {
+  const int place = p.kk * 16 + k, chunk = (place / 8) ^ (row & 7);
+  unsigned short bits;
+  memcpy(&bits, rows + row * 128 + chunk * 16 + place % 8 * 2, 2);
+  return p.at(bits, 0);
+}
+
+static void make_product(const GroupProduct& p) {
+  const int lane = static_cast<int>(threadIdx.x & 31), warp = static_cast<int>(threadIdx.x >> 5 & 3);
+  for (int i = 0; i < p.columns / 2; ++i) {
+    const int row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) p.sums[i] += swizzled(p, p.a, row, k) * swizzled(p, p.b, column, k);
+  }
+}
+
+static void group_multiply(const GroupProduct& p) {
+  const auto a = reinterpret_cast<unsigned long long>(p.a), b = reinterpret_cast<unsigned long long>(p.b);
+  if ((a & 1023) != 0 || (b & 1023) != 0) __builtin_trap();
+  if (copies_are_late)
+    group_products[threadIdx.x].push_back(p);
+  else
+    make_product(p);
+}
+static inline void group_multiply_f16(float* sums, const unsigned char* a, const unsigned char* b, int kk, int columns) {
+  group_multiply({sums, a, b, kk, columns, product_groups[threadIdx.x], half_at});
+}
+static inline void group_multiply_bf16(float* sums, const unsigned char* a, const unsigned char* b, int kk, int columns) {
+  group_multiply({sums, a, b, kk, columns, product_groups[threadIdx.x], bfloat_at});
+}
+
+}  // namespace emulation
+
+static inline void show_to_groups() {}
+static inline void groups_begin() {}
+static inline void groups_end() { ++emulation::product_groups[threadIdx.x]; }
+static inline void groups_left(int groups) {
+  auto& own = emulation::group_products[threadIdx.x];
+  size_t made = 0;
+  while (made < own.size() && own[made].group < emulation::product_groups[threadIdx.x] - groups) {
+    emulation::make_product(own[made++]);
+  }
+  own.erase(own.begin(), own.begin() + static_cast<long>(made));
+}
+static inline void settled(float) {}
+
 static inline void multiply_halves(float* sums, const unsigned int* a, const unsigned int* b) {
   multiply(sums, a, b, 2, half_at);
 }

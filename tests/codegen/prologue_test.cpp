@@ -162,6 +162,20 @@ TEST(Prologue, AgreesWithItsSteps) {
   check_made(made, variants, false, {80, 90});
 }
 
+TEST(Prologue, OfGroupsOfWarps) {
+  std::vector<std::unique_ptr<MadeCase>> made;
+  made.push_back(Maker({F16,
+                        {{"Mul", {}, {2, 1, 1, 72}}},
+                        "deepjit.Conv",
+                        pixels(),
+                        {2, 9, 7, 72},
+                        {24, 72, 1, 1},
+                        {2, 9, 7, 24},
+                        true})
+                     .run());
+  check_made(made, {{"wgmma64x64x64w4x1s3k1", "wgmma128x64x64w8x1s4k1"}}, false, {90});
+}
+
 TEST(Prologue, SaysWhyItIsNone) {
   const auto reason = [](const PrologueCase& c) { return nvrtc_gpu::contract_problem(Maker(c).run()->shape).reason; };
   const Dims x{4, 16}, w{16, 8}, y{4, 8};

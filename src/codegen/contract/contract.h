@@ -8,7 +8,8 @@
 // of a tile's blocks to arrive adds the parts up in their order, so a run gives the same bits every time. Sizes that
 // are not known at build are arguments, and nothing need be a multiple of anything.
 //
-// The text is for sm_80 and later, and compiles for the CPU too, under the tests' emulation.
+// The text is for sm_80 and later (of GROUP_16 for sm_90a alone), and compiles for the CPU too, under the tests'
+// emulation.
 #pragma once
 
 #include <optional>
@@ -22,6 +23,7 @@ enum class ContractMath {
   TENSOR_16,  // float16 or bfloat16 operands
   TENSOR_32,  // float32 operands rounded to tf32
   PLAIN_32,   // float32
+  GROUP_16,   // float16 or bfloat16 operands, by groups of four warps that read both from shared memory: sm_90a alone
 };
 
 // How the work lies on threads; its text is the tactic's variant.

@@ -55,6 +55,8 @@ class ContractEmitter {
   void prepare_loads(const Operand& o);
   void prepare_image(const Operand& o);
   void emit_loads(const Operand& o);
+  void copy_chunks(const Operand& o, const std::string& row, const std::string& chunk, const std::string& from,
+                   const std::string& valid);
   void load_rows(const Operand& o);
   void load_columns(const Operand& o);
   void load_image(const Operand& o);
@@ -67,6 +69,7 @@ class ContractEmitter {
   void emit_products();
   void stage_sums();
   void products_of_tensors_16();
+  void products_of_groups();
   void products_of_tensors_32();
   void products_of_floats();
   void load_floats(const Operand& o, int count, const std::string& place);
@@ -75,6 +78,10 @@ class ContractEmitter {
   int warp_n() const { return tile_.n / tile_.warps_n; }
   int floats_m() const { return tile_.m / (tile_.threads() / 16); }
   int floats_n() const { return tile_.n / 16; }
+  bool in_groups() const { return tile_.math == ContractMath::GROUP_16; }
+  int group_rows() const { return tile_.m / (tile_.warps_m / 4); }
+  // Steps along k that loads are ahead. The tile before the last may still be read by groups of warps.
+  int lead() const { return tile_.stages - (in_groups() ? 2 : 1); }
   bool is_plain() const { return tile_.math == ContractMath::PLAIN_32; }
 
   const ContractSpec& spec_;

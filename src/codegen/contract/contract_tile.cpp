@@ -9,8 +9,10 @@ namespace deepjit {
 
 namespace {
 
-constexpr std::array<const char*, 3> kMath = {"mma", "tf32mma", "fma"};
+constexpr std::array<const char*, 4> kMath = {"mma", "tf32mma", "fma", "wgmma"};
 constexpr int64_t kMostShared = 99 << 10;  // what every architecture from sm_86 on has
+constexpr int64_t kMostShared90 = 227 << 10;
+constexpr int64_t kGroupAlign = 1024;  // of tiles that groups of warps read: their rows are swizzled by address
 
 // Bytes of a row of a shared tile: 16-bit rows are swizzled, those of float32 are padded.
 int64_t row_bytes(const ContractSpec& spec, ContractSpec::Form form, int64_t extent, int64_t k) {
@@ -47,10 +49,27 @@ int64_t contract_shared_bytes(const ContractSpec& spec, const ContractTile& tile
   };
   const int64_t stages = tile.stages * (bytes(spec.a, tile.m) + bytes(spec.b, tile.n));
   const int64_t result = int64_t{tile.m} * (tile.n + 4) * 4;
-  return std::max(stages, result);
+  return std::max(stages, result) + (tile.math == ContractMath::GROUP_16 ? kGroupAlign : 0);
 }
 
+namespace {
+
+// Groups of four warps have 64 rows or several times as many, and read 64 places of k, which are 128 bytes.
+std::string why_not_groups(const ContractSpec& spec, const ContractTile& tile) {
+  using Form = ContractSpec::Form;
+  if (spec.type == DType::FLOAT32) return "its arithmetic is for another type";
+  if (spec.a == Form::COLUMNS || spec.b == Form::COLUMNS) return "groups of warps read rows";
+  const int columns = tile.n / tile.warps_n;
+  const bool fits = tile.k == 64 && tile.warps_m % 4 == 0 && tile.m % (16 * tile.warps_m) == 0 &&
+                    tile.n % (16 * tile.warps_n) == 0 && columns <= 256 && tile.stages > 2 && tile.threads() <= 512;
+  if (!fits || tile.m * tile.n / tile.threads() > 128) return "groups of warps do not fill the tile";
+  return contract_shared_bytes(spec, tile) > kMostShared90 ? "it takes too much shared memory" : "";
+}
+
+}  // namespace
+
 std::string why_not_tile(const ContractSpec& spec, const ContractTile& tile) {
+  if (tile.math == ContractMath::GROUP_16) return why_not_groups(spec, tile);
   const bool plain = tile.math == ContractMath::PLAIN_32;
   const bool small = spec.type != DType::FLOAT32;
   if (small != (tile.math == ContractMath::TENSOR_16)) return "its arithmetic is for another type";

@@ -119,7 +119,7 @@ class AttentionEmitter {
     };
     out_.open("if ({}_whole)", name);
     out_.line("#pragma unroll");
-    loop(out_.call("copy_later", fmt::format("to, from, start + row < {} ? 16 : 0", count)));
+    loop(out_.call("copy_or_zero", fmt::format("to, from, start + row < {}", count)));
     out_.otherwise();
     out_.line("#pragma unroll 1");
     loop(out_.call("copy_chunk_16", fmt::format("to, from, start + row < {} ? 8 : 0, false", count)));

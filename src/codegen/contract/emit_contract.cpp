@@ -113,7 +113,8 @@ void ContractEmitter::emit_place() {
   } else {
     out_.line("const int first = 0, last = steps;");
   }
-  out_.line("unsigned char* const memory = (unsigned char*){};", out_.call("row_memory", ""));
+  out_.line("unsigned char* const memory = (unsigned char*){};",
+            out_.call(in_groups() ? "swizzled_memory" : "row_memory", ""));
 }
 
 void ContractEmitter::emit_loop() {
@@ -121,13 +122,14 @@ void ContractEmitter::emit_loop() {
   prepare_loads(b());
   declare_sums();
   out_.line("int load_slot = 0, use_slot = 0;");
-  out_.open("for (int step = first - {}; step < last; ++step)", tile_.stages - 1);
+  out_.open("for (int step = first - {}; step < last; ++step)", lead());
   out_.open("if (step >= first)");
-  out_.line("{};", out_.call("copies_left", std::to_string(tile_.stages - 2)));
+  out_.line("{};", out_.call("copies_left", std::to_string(lead() - 1)));
   if (!spec_.prologue.empty()) emit_prologue();
+  if (in_groups()) out_.line("{};", out_.call("show_to_groups", ""));
   out_.line("__syncthreads();");
   out_.close();
-  out_.line("const int ahead = step + {};", tile_.stages - 1);
+  out_.line("const int ahead = step + {};", lead());
   out_.open("if (ahead < last)");
   const int stage = tile_bytes(a()) + tile_bytes(b());
   out_.line("unsigned char* const to_a = memory + load_slot * {};", stage);
@@ -143,6 +145,10 @@ void ContractEmitter::emit_loop() {
   emit_products();
   out_.line("use_slot = use_slot + 1 == {} ? 0 : use_slot + 1;", tile_.stages);
   out_.close();
+  if (!in_groups()) return;
+  out_.line("{};", out_.call("groups_left", "0"));
+  out_.line("#pragma unroll");
+  out_.line("for (int i = 0; i < {}; ++i) {};", tile_.m * tile_.n / tile_.threads(), out_.call("settled", "sums[i]"));
 }
 
 // ---- split along k ----------------------------------------------------------------------------------
@@ -251,6 +257,6 @@ ContractText emit_contract(const ContractSpec& spec, const ContractTile& tile) {
   return ContractEmitter(spec, tile).run("contract_" + sha256_hex(text).substr(0, 12));
 }
 
-std::string contract_emitter_version() { return "contract 3"; }
+std::string contract_emitter_version() { return "contract 4"; }
 
 }  // namespace deepjit

@@ -15,20 +15,19 @@ std::string ContractEmitter::row_guard(const Operand& o) const {
              : fmt::format("if ({}_row + i * {} < {}) ", o.name, rows_a_pass(o), rows_of(o));
 }
 
-// Can chunks be copied as they are? Then they start at multiples of 16 bytes.
+// Can chunks be copied as they are? Then they start at multiples of 16 bytes, and rows end with a whole one.
 std::string ContractEmitter::is_whole(const Operand& o) const {
-  const int chunk = spec_.chunk();
-  if (o.form == Form::IMAGE) {
-    const bool all = spec_.image.channels % chunk == 0 && spec_.image.all_channels % chunk == 0;
-    return all ? "true" : "false";
-  }
-  return fmt::format("((unsigned long long){0} & 15) == 0 && ld{0} % {1} == 0", o.name, chunk);
+  return fmt::format("((unsigned long long){0} & 15) == 0 && ld{0} % {1} == 0 && {2} % {1} == 0", o.name, spec_.chunk(),
+                     o.form == Form::ROWS ? "K" : o.size);
 }
 
 void ContractEmitter::prepare_loads(const Operand& o) {
   out_.line("const int {0}_chunk = thread % {1}, {0}_row = thread / {1};", o.name, chunks_of(o));
-  out_.line("const bool {}_whole = {};", o.name, is_whole(o));
+  if (o.form != Form::IMAGE) out_.line("const bool {}_whole = {};", o.name, is_whole(o));
   if (o.form == Form::IMAGE) prepare_image(o);
+  if (o.form == Form::ROWS) {
+    out_.line("const {0}* const {1}_start = {1} + (long long)({2} + {1}_row) * ld{1};", element_, o.name, o.start);
+  }
 }
 
 // Of the rows of A, where their windows start: the same for all steps along k.
@@ -60,18 +59,44 @@ void ContractEmitter::emit_loads(const Operand& o) {
   load_image(o);
 }
 
+// The copies of one operand's chunks: as they are where they are aligned, else element by element. `valid` of their
+// elements are there.
+void ContractEmitter::copy_chunks(const Operand& o, const std::string& row, const std::string& chunk,
+                                  const std::string& from, const std::string& valid) {
+  const std::string to = fmt::format("to_{} + {}", o.name, chunk_place(o, row, chunk));
+  const auto loop = [&](const char* unroll, const std::string& copy) {
+    out_.line("#pragma unroll{}", unroll);
+    out_.open("for (int i = 0; i < {}; ++i)", passes_of(o));
+    out_.line("const int row = {}_row + i * {};", o.name, rows_a_pass(o));
+    out_.line("{}{};", row_guard(o), copy);
+    out_.close();
+  };
+  out_.open("if ({}_whole)", o.name);
+  loop("", out_.call("copy_or_zero", fmt::format("{}, {}, ({}) != 0", to, from, valid)));
+  out_.otherwise();
+  loop(" 1",
+       out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16", fmt::format("{}, {}, {}, false", to, from, valid)));
+  out_.close();
+}
+
 void ContractEmitter::load_rows(const Operand& o) {
   out_.line("const int {0}_k = ahead * {1} + {0}_chunk * {2};", o.name, tile_.k, spec_.chunk());
   out_.line("const int {0}_left = K - {0}_k < 0 ? 0 : K - {0}_k < {1} ? K - {0}_k : {1};", o.name, spec_.chunk());
-  out_.line("#pragma unroll");
-  out_.open("for (int i = 0; i < {}; ++i)", passes_of(o));
-  out_.line("const int row = {}_row + i * {}, at = {} + row;", o.name, rows_a_pass(o), o.start);
-  const std::string copy =
-      out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16",
-                fmt::format("to_{0} + {1}, {0} + (long long)at * ld{0} + {0}_k, at < {2} ? {0}_left : 0, {0}_whole",
-                            o.name, chunk_place(o, "row", fmt::format("{}_chunk", o.name)), o.size));
-  out_.line("{}{};", row_guard(o), copy);
-  out_.close();
+  out_.line("const {0}* const {1}_from = {1}_start + {1}_k;", element_, o.name);
+  copy_chunks(o, "row", fmt::format("{}_chunk", o.name),
+              fmt::format("{0}_from + i * {1} * ld{0}", o.name, rows_a_pass(o)),
+              fmt::format("{0} + row < {1} ? {2}_left : 0", o.start, o.size, o.name));
+}
+
+void ContractEmitter::load_columns(const Operand& o) {
+  out_.line("const int {0}_at = {1} + {0}_chunk * {2};", o.name, o.start, spec_.chunk());
+  out_.line("const int {0}_left = {1} - {0}_at < 0 ? 0 : {1} - {0}_at < {2} ? {1} - {0}_at : {2};", o.name, o.size,
+            spec_.chunk());
+  out_.line("const int {0}_k = ahead * {1} + {0}_row;", o.name, tile_.k);
+  out_.line("const {0}* const {1}_from = {1} + (long long){1}_k * ld{1} + {1}_at;", element_, o.name);
+  copy_chunks(o, "row", fmt::format("{}_chunk", o.name),
+              fmt::format("{0}_from + i * {1} * ld{0}", o.name, rows_a_pass(o)),
+              fmt::format("{0}_k + i * {1} < K ? {0}_left : 0", o.name, rows_a_pass(o)));
 }
 
 // On the chunks that this thread copied itself, before others see them. What lies beyond A's rows and k stays zero.
@@ -98,21 +123,6 @@ void ContractEmitter::emit_prologue() {
   out_.line("if (k < valid) x[k] = {};", cuda_text::to_memory(out_, value, spec_.type));
   out_.close();
   out_.line("*at = *(const Chunk16*)x;");
-  out_.close();
-}
-
-void ContractEmitter::load_columns(const Operand& o) {
-  out_.line("const int {0}_at = {1} + {0}_chunk * {2};", o.name, o.start, spec_.chunk());
-  out_.line("const int {0}_left = {1} - {0}_at < 0 ? 0 : {1} - {0}_at < {2} ? {1} - {0}_at : {2};", o.name, o.size,
-            spec_.chunk());
-  out_.line("#pragma unroll");
-  out_.open("for (int i = 0; i < {}; ++i)", passes_of(o));
-  out_.line("const int row = {}_row + i * {}, k = ahead * {} + row;", o.name, rows_a_pass(o), tile_.k);
-  const std::string copy =
-      out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16",
-                fmt::format("to_{0} + {1}, {0} + (long long)k * ld{0} + {0}_at, k < K ? {0}_left : 0, {0}_whole",
-                            o.name, chunk_place(o, "row", fmt::format("{}_chunk", o.name))));
-  out_.line("{}{};", row_guard(o), copy);
   out_.close();
 }
 
@@ -148,9 +158,12 @@ void ContractEmitter::load_image(const Operand& o) {
         "(unsigned int)(a_x[i] + dx) < (unsigned int)width_;");
     out_.line("const int from = a_start[i] + shift;");
   }
+  const bool whole = padded == image.channels && image.all_channels % chunk == 0;
+  const std::string place = chunk_place(o, "row", "a_chunk");
   const std::string copy =
-      out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16",
-                fmt::format("to_a + {}, a + from, inside ? a_left : 0, a_whole", chunk_place(o, "row", "a_chunk")));
+      whole ? out_.call("copy_or_zero", fmt::format("to_a + {}, a + from, inside && a_left != 0", place))
+            : out_.call(size_ == 4 ? "copy_chunk_32" : "copy_chunk_16",
+                        fmt::format("to_a + {}, a + from, inside ? a_left : 0, false", place));
   out_.line("{}{};", row_guard(o), copy);
   out_.close();
 }

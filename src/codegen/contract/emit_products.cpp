@@ -1,7 +1,8 @@
 // What a block does with the tiles of one step along k: products by tensor cores, or by fused multiply-adds.
 //
 // Tensor cores take and give fragments: of a 16 x 8 result, lane l holds columns 2 (l % 4) and the next, in rows l / 4
-// and 8 more. Plain products give thread t the columns t % 16, and every 16th from there.
+// and 8 more. Of a group of four warps the products of 64 rows lie so in each, 16 rows a warp. Plain products give
+// thread t the columns t % 16, and every 16th from there.
 #include "codegen/contract/contract_emitter.h"
 
 namespace deepjit {
@@ -13,6 +14,9 @@ void ContractEmitter::declare_sums() {
   out_.line("for (int i = 0; i < {}; ++i) sums[i] = 0.0f;", count);
   if (is_plain()) {
     out_.line("const int across = thread % 16, down = thread / 16;");
+  } else if (in_groups()) {
+    out_.line("const int group_m = warp % {0} / 4 * {1}, warp_m = group_m + warp % 4 * 16, warp_n = warp / {0} * {2};",
+              tile_.warps_m, group_rows(), warp_n());
   } else {
     out_.line("const int warp_m = warp % {0} * {1}, warp_n = warp / {0} * {2};", tile_.warps_m, warp_m(), warp_n());
   }
@@ -22,6 +26,8 @@ void ContractEmitter::emit_products() {
   switch (tile_.math) {
     case ContractMath::TENSOR_16:
       return products_of_tensors_16();
+    case ContractMath::GROUP_16:
+      return products_of_groups();
     case ContractMath::TENSOR_32:
       return products_of_tensors_32();
     case ContractMath::PLAIN_32:
@@ -64,6 +70,22 @@ void ContractEmitter::products_of_tensors_16() {
   out_.close();
   out_.close();
   out_.close();
+}
+
+// All products of a step are under way at once; those of the step before are done when they are asked for.
+void ContractEmitter::products_of_groups() {
+  const char* type = spec_.type == DType::FLOAT16 ? "f16" : "bf16";
+  out_.line("{};", out_.call("groups_begin", ""));
+  out_.line("#pragma unroll");
+  out_.open("for (int kk = 0; kk < {}; ++kk)", tile_.k / 16);
+  for (int i = 0; i < group_rows() / 64; ++i) {
+    out_.line("{};", out_.call(fmt::format("group_multiply_{}_{}", type, warp_n()),
+                               fmt::format("sums + {}, at_a + (group_m + {}) * 128, at_b + warp_n * 128, kk",
+                                           i * warp_n() / 2, i * 64)));
+  }
+  out_.close();
+  out_.line("{};", out_.call("groups_end", ""));
+  out_.line("{};", out_.call("groups_left", "1"));
 }
 
 // An element of a float32 tile.
@@ -145,14 +167,15 @@ void ContractEmitter::stage_sums() {
               columns, every, pitch);
     return out_.close();
   }
-  const int rows = warp_m() / 16, columns = warp_n() / 8;
+  const int rows = warp_m() / 16, columns = warp_n() / 8, apart = in_groups() ? 64 : 16;
   out_.line("#pragma unroll");
   out_.open("for (int i = 0; i < {}; ++i)", rows);
   out_.line("#pragma unroll");
   out_.open("for (int j = 0; j < {}; ++j)", columns);
   out_.line("#pragma unroll");
   out_.open("for (int q = 0; q < 4; ++q)");
-  out_.line("const int row = warp_m + i * 16 + lane / 4 + q / 2 * 8, column = warp_n + j * 8 + lane % 4 * 2 + q % 2;");
+  out_.line("const int row = warp_m + i * {} + lane / 4 + q / 2 * 8, column = warp_n + j * 8 + lane % 4 * 2 + q % 2;",
+            apart);
   out_.line("staged[row * {} + column] = sums[(i * {} + j) * 4 + q];", pitch, columns);
   out_.close();
   out_.close();

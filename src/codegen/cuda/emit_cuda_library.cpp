@@ -208,21 +208,20 @@ std::string single_text(const std::string& name) {
   };
   if (const auto found = texts.find(name); found != texts.end()) return found->second;
   if (const char* text = product_library_text(name)) return text;
+  if (const std::string text = group_library_text(name); !text.empty()) return text;
   return family_text(name);
 }
 
 // The text of a function behind those of the functions that it calls, each text once.
 void add_text(const std::string& name, std::set<std::string>& added, std::string& all) {
   static const std::map<std::string, std::vector<std::string>> calls = {
-      {"sigmoid_f32", {"near_reciprocal"}},
-      {"pack_halves", {"half_of_float"}},
-      {"float_of_low_half", {"float_of_half"}},
-      {"float_of_high_half", {"float_of_half"}},
-      {"pack_bfloats", {"bfloat16_of_float"}},
-      {"copy_chunk_16", {"Chunk16", "copy_later"}},
-      {"near_erf", {"near_reciprocal", "power_of_two"}},
+      {"sigmoid_f32", {"near_reciprocal"}},         {"swizzled_memory", {"row_memory"}},
+      {"pack_halves", {"half_of_float"}},           {"float_of_low_half", {"float_of_half"}},
+      {"float_of_high_half", {"float_of_half"}},    {"pack_bfloats", {"bfloat16_of_float"}},
+      {"copy_chunk_16", {"Chunk16", "copy_later"}}, {"near_erf", {"near_reciprocal", "power_of_two"}},
       {"copy_chunk_32", {"Chunk16", "copy_later"}},
   };
+  if (name.starts_with("group_multiply_")) add_text("group_place", added, all);
   if (const auto found = calls.find(name); found != calls.end()) {
     for (const std::string& called : found->second) add_text(called, added, all);
   }

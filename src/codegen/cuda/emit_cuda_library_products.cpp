@@ -23,6 +23,18 @@ static __device__ __forceinline__ void copy_later(void* to, const void* from, in
 #endif
 )";
 
+// The same of a whole chunk, or none of it: an address for every size costs more than the copy.
+constexpr const char* kCopyOrZero = R"(
+static __device__ __forceinline__ void copy_or_zero(void* to, const void* from, bool there) {
+#ifdef DEEPJIT_EMULATED
+  copy_later(to, from, there ? 16 : 0);
+#else
+  asm volatile("{.reg .pred none; setp.eq.u32 none, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, none;}"
+               :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(from), "r"((unsigned int)there) : "memory");
+#endif
+}
+)";
+
 // The first `valid` elements of a chunk, and zeros: at once and in the background where the chunk is aligned.
 constexpr const char* kCopyChunk16 = R"(
 static __device__ __forceinline__ void copy_chunk_16(void* to, const unsigned short* from, int valid, bool whole) {
@@ -185,7 +197,7 @@ static __device__ __forceinline__ float near_erf(float x) {
   y = __fmaf_rn(y, t, -0.284496736f);
   y = __fmaf_rn(y, t, 0.254829592f);
   const float z = 1.0f - y * t * power_of_two(a * a * -1.44269504f);
-  return x != x ? x : x < 0.0f ? -z : z;
+  return __int_as_float(__float_as_int(z) | (__float_as_int(x) & (int)0x80000000u));  // z is not negative
 }
 )";
 
@@ -199,6 +211,7 @@ const char* product_library_text(const std::string& name) {
       {"pack_halves", kPackHalves},
       {"pack_bfloats", kPackBfloats},
       {"copy_later", kCopyLater},
+      {"copy_or_zero", kCopyOrZero},
       {"copy_chunk_16", kCopyChunk16},
       {"copy_chunk_32", kCopyChunk32},
       {"copies_end", kCopies},

@@ -68,6 +68,8 @@ std::string cuda_register_type(DType dtype);
 
 // Of the device library, what products need: copies into shared memory and tensor cores; nullptr for other names.
 const char* product_library_text(const std::string& name);
+// The same of groups of warps; "" for other names.
+std::string group_library_text(const std::string& name);
 
 // The device library: the named functions and those that they need.
 std::string cuda_library_text(const std::set<std::string>& functions);

@@ -22,7 +22,8 @@ class Program {
   ~Program() { library_.destroy_program(&program_); }
 
   Cubin compile(const std::string& name, int architecture) {
-    const std::string target = fmt::format("--gpu-architecture=sm_{}", architecture);
+    // Every GPU of 9.0 has what sm_90a adds.
+    const std::string target = fmt::format("--gpu-architecture=sm_{}{}", architecture, architecture == 90 ? "a" : "");
     // 177: a variable that is not used, which generated text may have.
     const char* options[] = {target.c_str(), "--fmad=false", "--std=c++17", "--diag-suppress=177", "-minimal"};
     // The option that leaves out what generated code never uses is newer than version 12.

@@ -16,7 +16,7 @@ namespace {
 using Kind = ContractProblem::Kind;
 using Ref = IrBuilder::Ref;
 
-constexpr size_t kMostTiles = 8;
+constexpr size_t kMostTiles = 10;
 constexpr int kUsualProcessors = 108;  // where no device is there to ask
 constexpr int kLeastArchitecture = 80;
 
@@ -100,11 +100,17 @@ double rough_cost(const ContractProblem& p, const ContractTile& t, int processor
   const auto ceil_div = [](int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); };
   const double tiles = ceil_div(p.m, t.m) * ceil_div(p.n, t.n) * static_cast<double>(p.batch);
   const double steps = ceil_div(ceil_div(p.k, t.k) < t.split ? 1 : (p.k + t.k - 1) / t.k, t.split);
-  const double rate = t.math == ContractMath::TENSOR_16 ? 1024 : t.math == ContractMath::TENSOR_32 ? 512 : 128;
+  const bool groups = t.math == ContractMath::GROUP_16;
+  const double rate = groups                              ? 1700
+                      : t.math == ContractMath::TENSOR_16 ? 1024
+                      : t.math == ContractMath::TENSOR_32 ? 512
+                                                          : 128;
   const double area = t.m * t.n;
   const double bytes = (t.m + t.n) * t.k * (p.type == DType::FLOAT32 ? 4.0 : 2.0);
   const double step = std::max({area * t.k / rate, bytes / 64, 120.0});
-  const double resident = std::max(1.0, std::min(4.0, 24576 / (area + bytes * t.stages / 8)));
+  const double fit =
+      groups ? std::floor((227 << 10) / (bytes * t.stages + 2048)) : 24576 / (area + bytes * t.stages / 8);
+  const double resident = std::max(1.0, std::min(groups ? 2.0 : 4.0, fit));
   const double turns = std::ceil(tiles * t.split / processors);
   const double together = std::min(turns, resident);
   const double work = steps * step * (turns / together) * (1 + 0.35 * (together - 1));
@@ -118,6 +124,9 @@ constexpr Shape3 kTensorShapes[] = {
     {128, 128, 32, 2, 2}, {128, 128, 64, 4, 2}, {128, 64, 32, 2, 2}, {64, 128, 32, 2, 2}, {64, 64, 32, 2, 2},
     {64, 64, 64, 2, 2},   {64, 32, 64, 2, 2},   {32, 64, 64, 2, 2},  {32, 32, 64, 2, 2},  {128, 32, 64, 4, 1},
     {16, 64, 64, 1, 4},   {64, 16, 64, 4, 1},   {16, 32, 128, 1, 2}, {256, 64, 32, 4, 1}, {16, 128, 64, 1, 4}};
+constexpr Shape3 kGroupShapes[] = {{128, 128, 64, 8, 1}, {128, 256, 64, 8, 1}, {128, 192, 64, 8, 1},
+                                   {256, 128, 64, 8, 1}, {128, 64, 64, 8, 1},  {64, 128, 64, 4, 1},
+                                   {64, 256, 64, 4, 2},  {64, 64, 64, 4, 1},   {128, 96, 64, 8, 1}};
 constexpr Shape3 kTensor32Shapes[] = {{128, 128, 16, 2, 2}, {128, 64, 16, 2, 2}, {64, 128, 16, 2, 2},
                                       {64, 64, 16, 2, 2},   {64, 64, 32, 2, 2},  {64, 32, 32, 2, 2},
                                       {32, 64, 32, 2, 2},   {32, 32, 32, 2, 2},  {16, 64, 32, 1, 4}};
@@ -203,9 +212,10 @@ std::vector<std::string> attention_variants(const AttentionProblem& p, const Ste
 }  // namespace
 
 std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const ContractSpec& spec, bool tf32,
-                                         int processors) {
+                                         int processors, bool groups) {
   std::vector<ContractTile> tiles;
   if (spec.type != DType::FLOAT32) {
+    if (groups) add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
     add_tiles(kTensorShapes, ContractMath::TENSOR_16, problem, spec, tiles);
   } else if (tf32) {
     add_tiles(kTensor32Shapes, ContractMath::TENSOR_32, problem, spec, tiles);
@@ -219,7 +229,9 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
   std::vector<ContractTile> chosen;
   for (size_t each = 1; each <= 2 && chosen.size() < kMostTiles; ++each) {
     for (const ContractTile& t : tiles) {
-      const auto like = [&](const ContractTile& other) { return other.m == t.m && other.n == t.n && other.k == t.k; };
+      const auto like = [&](const ContractTile& other) {
+        return other.math == t.math && other.m == t.m && other.n == t.n && other.k == t.k;
+      };
       const auto same = static_cast<size_t>(std::count_if(chosen.begin(), chosen.end(), like));
       const bool known = std::count(chosen.begin(), chosen.end(), t) != 0;
       if (!known && same < each && chosen.size() < (each == 1 ? kMostTiles - 2 : kMostTiles)) chosen.push_back(t);
@@ -260,7 +272,7 @@ WindowSpec window_spec(const ContractProblem& p, const StepShape& shape) {
 }
 
 bool is_contract_variant(const std::string& variant) {
-  for (const char* prefix : {"mma", "tf32mma", "fma", "window", "attention"}) {
+  for (const char* prefix : {"mma", "wgmma", "tf32mma", "fma", "window", "attention"}) {
     if (variant.rfind(prefix, 0) == 0) return true;
   }
   return false;
@@ -284,8 +296,11 @@ Offer offer_contract(const StepShape& shape) {
     variants = attention_variants(scores, shape);
   } else if (problem.is_product()) {
     const int processors = shape.device != nullptr ? shape.device->info().processors : kUsualProcessors;
+    const bool groups =
+        !shape.architectures.empty() &&
+        std::all_of(shape.architectures.begin(), shape.architectures.end(), [](int a) { return a == 90; });
     for (const ContractTile& t : contract_tiles(problem, contract_spec(problem, shape),
-                                                may_use_tf32(*shape.program, *shape.step), processors)) {
+                                                may_use_tf32(*shape.program, *shape.step), processors, groups)) {
       variants.push_back(t.to_string());
     }
   } else {

@@ -22,9 +22,9 @@ ContractCode contract_code(const StepShape& shape, const std::string& variant);
 ContractSpec contract_spec(const ContractProblem& problem, const StepShape& shape);
 WindowSpec window_spec(const ContractProblem& problem, const StepShape& shape);
 
-// Tiles for a product, likely the best first, for a device with that many processors.
+// Tiles for a product, likely the best first, for a device with that many processors; `groups`: one of sm_90a.
 std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const ContractSpec& spec, bool tf32,
-                                         int processors);
+                                         int processors, bool groups = false);
 
 // Is this variant one of a contraction or window?
 bool is_contract_variant(const std::string& variant);
