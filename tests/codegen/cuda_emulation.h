@@ -323,10 +323,12 @@ static void group_multiply(const GroupProduct& p) {
   else
     make_product(p);
 }
-static inline void group_multiply_f16(float* sums, const unsigned char* a, const unsigned char* b, int kk, int columns) {
+static inline void group_multiply_f16(float* sums, const unsigned char* a, const unsigned char* b, int kk,
+                                      int columns) {
   group_multiply({sums, a, b, kk, columns, product_groups[threadIdx.x], half_at});
 }
-static inline void group_multiply_bf16(float* sums, const unsigned char* a, const unsigned char* b, int kk, int columns) {
+static inline void group_multiply_bf16(float* sums, const unsigned char* a, const unsigned char* b, int kk,
+                                       int columns) {
   group_multiply({sums, a, b, kk, columns, product_groups[threadIdx.x], bfloat_at});
 }
 

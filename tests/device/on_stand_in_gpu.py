@@ -224,9 +224,9 @@ def test_contractions_agree_with_the_cpu(name):
     made.graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in constants.items())
     ranges = {"x": tuple((n, *dims) for n in (1, 2, 3))}
     engine = deepjit.build(made, device="cuda", targets="sm_90", ranges=ranges, device_only=True)
-    kinds = ("deepjit.Conv", "deepjit.MaxPool", "MatMul", "deepjit.MatMul", "Attention")
+    kinds = ("deepjit.Conv", "deepjit.MaxPool", "MatMul", "deepjit.MatMul", "deepjit.Attention")
     tactics = [step["tactic"] for step in engine.steps if step["op"] in kinds]
-    assert len(tactics) >= 3 and all(t.split(":")[1].startswith(("mma", "window", "attention")) for t in tactics), (
+    assert len(tactics) >= 2 and all(t.split(":")[1].startswith(("mma", "window", "attention")) for t in tactics), (
         tactics
     )
     assert any("attention" in t for t in tactics) == (name == "attention")

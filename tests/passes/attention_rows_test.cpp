@@ -1,5 +1,5 @@
 // read_heads_in_place, merge_projections and the strided views that they see by.
-#include "passes/fusion/attention_rows.h"
+#include "passes/attention/attention_rows.h"
 
 #include "pass_test_util.h"
 #include "passes/layout/strided_view.h"

@@ -1,5 +1,5 @@
 // fuse_attention.
-#include "passes/fusion/fuse_attention.h"
+#include "passes/attention/fuse_attention.h"
 
 #include "pass_test_util.h"
 

@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_attention.h"
+#include "passes/attention/fuse_attention.h"
 
 #include "base/types.h"
 #include "passes/edit.h"

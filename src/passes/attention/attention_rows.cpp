@@ -1,4 +1,4 @@
-#include "passes/fusion/attention_rows.h"
+#include "passes/attention/attention_rows.h"
 
 #include <algorithm>
 #include <cstring>
