@@ -211,6 +211,21 @@ TEST(Contract, GroupsOfWarps) {
   check_contracts(cases, false, {90});
 }
 
+// For 9.0 alone groups of warps are offered too, of several shapes; where nothing is measured they do not come first.
+TEST(Contract, GroupsAreOfferedForOneArchitecture) {
+  const auto made = make_case({"MatMul", {}, {{F16, {1024, 128}}, {F16, {128, 256}, true}}, {}, {1024, 256}});
+  const auto groups = [&](const std::vector<int>& architectures) {
+    made->shape.architectures = architectures;
+    const Offer offer = nvrtc_gpu::offer_contract(made->shape);
+    EXPECT_EQ(offer.tactics[0].variant.rfind("mma", 0), 0u);
+    return std::count_if(offer.tactics.begin(), offer.tactics.end(),
+                         [](const Tactic& t) { return t.variant.rfind("wgmma", 0) == 0; });
+  };
+  EXPECT_GE(groups({90}), 5);
+  EXPECT_EQ(groups({80, 90}), 0);
+  EXPECT_EQ(groups({100}), 0);
+}
+
 TEST(Contract, Windows) {
   std::vector<ContractCase> cases;
   for (DType type : {F16, BF16, F32}) {

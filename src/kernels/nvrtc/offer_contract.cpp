@@ -16,7 +16,8 @@ namespace {
 using Kind = ContractProblem::Kind;
 using Ref = IrBuilder::Ref;
 
-constexpr size_t kMostTiles = 10;
+constexpr size_t kMostTiles = 8;
+constexpr int64_t kManyRows = 512;     // fewer leave groups of warps without work
 constexpr int kUsualProcessors = 108;  // where no device is there to ask
 constexpr int kLeastArchitecture = 80;
 
@@ -95,26 +96,27 @@ ContractImage image_of(const ContractProblem& p) {
 // ---- choosing tiles ---------------------------------------------------------------------------------
 
 // What a tile may take, roughly, in cycles of a processor: its steps along k one after another, as often as its blocks
-// need turns, and what a split adds.
+// need turns, and what a split adds. Of use between tiles of one kind of arithmetic.
 double rough_cost(const ContractProblem& p, const ContractTile& t, int processors) {
   const auto ceil_div = [](int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); };
   const double tiles = ceil_div(p.m, t.m) * ceil_div(p.n, t.n) * static_cast<double>(p.batch);
   const double steps = ceil_div(ceil_div(p.k, t.k) < t.split ? 1 : (p.k + t.k - 1) / t.k, t.split);
-  const bool groups = t.math == ContractMath::GROUP_16;
-  const double rate = groups                              ? 1700
-                      : t.math == ContractMath::TENSOR_16 ? 1024
-                      : t.math == ContractMath::TENSOR_32 ? 512
-                                                          : 128;
   const double area = t.m * t.n;
   const double bytes = (t.m + t.n) * t.k * (p.type == DType::FLOAT32 ? 4.0 : 2.0);
-  const double step = std::max({area * t.k / rate, bytes / 64, 120.0});
-  const double fit =
-      groups ? std::floor((227 << 10) / (bytes * t.stages + 2048)) : 24576 / (area + bytes * t.stages / 8);
-  const double resident = std::max(1.0, std::min(groups ? 2.0 : 4.0, fit));
   const double turns = std::ceil(tiles * t.split / processors);
+  const double split = t.split > 1 ? 900 + area * t.split / 24 : 0;
+  if (t.math == ContractMath::GROUP_16) {  // one block keeps a processor busy, a second hides its result
+    const double resident = bytes * t.stages < (110 << 10) ? 2 : 1;
+    const double waits = resident == 1 && t.stages == 3 ? 1.4 : 1;  // copies are but one step ahead
+    return turns * steps * std::max(area * t.k / 1700, 250.0) * waits + std::ceil(turns / resident) * (area / 6 + 800) +
+           split;
+  }
+  const double rate = t.math == ContractMath::TENSOR_16 ? 1024 : t.math == ContractMath::TENSOR_32 ? 512 : 128;
+  const double step = std::max({area * t.k / rate, bytes / 64, 120.0});
+  const double resident = std::max(1.0, std::min(4.0, 24576 / (area + bytes * t.stages / 8)));
   const double together = std::min(turns, resident);
   const double work = steps * step * (turns / together) * (1 + 0.35 * (together - 1));
-  return work + 1500 + area * 4 / 24 + (t.split > 1 ? 900 + area * t.split / 24 : 0);
+  return work + 1500 + area * 4 / 24 + split;
 }
 
 struct Shape3 {
@@ -211,32 +213,45 @@ std::vector<std::string> attention_variants(const AttentionProblem& p, const Ste
 
 }  // namespace
 
-std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const ContractSpec& spec, bool tf32,
-                                         int processors, bool groups) {
-  std::vector<ContractTile> tiles;
-  if (spec.type != DType::FLOAT32) {
-    if (groups) add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
-    add_tiles(kTensorShapes, ContractMath::TENSOR_16, problem, spec, tiles);
-  } else if (tf32) {
-    add_tiles(kTensor32Shapes, ContractMath::TENSOR_32, problem, spec, tiles);
-  } else {
-    add_tiles(kPlainShapes, ContractMath::PLAIN_32, problem, spec, tiles);
-  }
+namespace {
+
+// The likeliest tiles. The model is rough: tiles that differ are worth more than splits of one tile.
+void choose_tiles(std::vector<ContractTile> tiles, size_t most, const ContractProblem& problem, int processors,
+                  std::vector<ContractTile>& chosen) {
   std::stable_sort(tiles.begin(), tiles.end(), [&](const ContractTile& x, const ContractTile& y) {
     return rough_cost(problem, x, processors) < rough_cost(problem, y, processors);
   });
-  // The model is rough: tiles that differ are worth more than splits of one tile.
-  std::vector<ContractTile> chosen;
-  for (size_t each = 1; each <= 2 && chosen.size() < kMostTiles; ++each) {
+  const size_t end = chosen.size() + most;
+  for (size_t each = 1; each <= 2; ++each) {
     for (const ContractTile& t : tiles) {
       const auto like = [&](const ContractTile& other) {
         return other.math == t.math && other.m == t.m && other.n == t.n && other.k == t.k;
       };
       const auto same = static_cast<size_t>(std::count_if(chosen.begin(), chosen.end(), like));
       const bool known = std::count(chosen.begin(), chosen.end(), t) != 0;
-      if (!known && same < each && chosen.size() < (each == 1 ? kMostTiles - 2 : kMostTiles)) chosen.push_back(t);
+      if (!known && same < each && chosen.size() < (each == 1 ? end - 2 : end)) chosen.push_back(t);
     }
   }
+}
+
+}  // namespace
+
+std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const ContractSpec& spec, bool tf32,
+                                         int processors, bool groups) {
+  std::vector<ContractTile> tiles, chosen;
+  if (spec.type != DType::FLOAT32) {
+    if (groups) {
+      add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
+      choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 7, problem, processors, chosen);
+      tiles.clear();
+    }
+    add_tiles(kTensorShapes, ContractMath::TENSOR_16, problem, spec, tiles);
+  } else if (tf32) {
+    add_tiles(kTensor32Shapes, ContractMath::TENSOR_32, problem, spec, tiles);
+  } else {
+    add_tiles(kPlainShapes, ContractMath::PLAIN_32, problem, spec, tiles);
+  }
+  choose_tiles(std::move(tiles), chosen.size() > 4 ? 5 : kMostTiles, problem, processors, chosen);
   return chosen;
 }
 
@@ -299,10 +314,13 @@ Offer offer_contract(const StepShape& shape) {
     const bool groups =
         !shape.architectures.empty() &&
         std::all_of(shape.architectures.begin(), shape.architectures.end(), [](int a) { return a == 90; });
-    for (const ContractTile& t : contract_tiles(problem, contract_spec(problem, shape),
-                                                may_use_tf32(*shape.program, *shape.step), processors, groups)) {
-      variants.push_back(t.to_string());
+    std::vector<ContractTile> tiles = contract_tiles(problem, contract_spec(problem, shape),
+                                                     may_use_tf32(*shape.program, *shape.step), processors, groups);
+    if (problem.m < kManyRows || shape.device == nullptr) {  // what is not measured runs as it does everywhere
+      std::stable_partition(tiles.begin(), tiles.end(),
+                            [](const ContractTile& t) { return t.math != ContractMath::GROUP_16; });
     }
+    for (const ContractTile& t : tiles) variants.push_back(t.to_string());
   } else {
     for (const WindowTile& t : window_tiles(problem)) variants.push_back(t.to_string());
   }
