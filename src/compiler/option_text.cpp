@@ -13,6 +13,7 @@ std::vector<std::string> switchable_passes() {
     if (std::find(names.begin(), names.end(), pass.name) == names.end()) names.push_back(pass.name);
   }
   names.emplace_back(kRegions);
+  names.emplace_back(kPrologues);
   names.emplace_back(kCombos);
   return names;
 }

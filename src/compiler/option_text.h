@@ -11,8 +11,9 @@
 namespace deepjit {
 
 // The names of passes that a build can be told to leave out, in BuildOptions::disabled_passes.
-inline constexpr const char* kRegions = "regions";  // the fusion into generated kernels
-inline constexpr const char* kCombos = "combos";    // several of those in one launch
+inline constexpr const char* kRegions = "regions";      // the fusion into generated kernels
+inline constexpr const char* kPrologues = "prologues";  // pointwise kernels in the products that read them
+inline constexpr const char* kCombos = "combos";        // several of those in one launch
 
 // Every pass, and the two above.
 std::vector<std::string> switchable_passes();

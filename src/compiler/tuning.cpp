@@ -9,6 +9,7 @@
 #include "compiler/device_steps.h"
 #include "compiler/ledger.h"
 #include "compiler/option_text.h"
+#include "compiler/prologues.h"
 #include "device/device.h"
 #include "program/ranges.h"
 
@@ -78,8 +79,15 @@ TuneReport choose_tactics(Program& program, const Probe& probed, const BuildDevi
   TuneReport report = device.is_gpu()
                           ? tune_both_sides(program, probed.tasks, tune_options, options.tune, std::move(before))
                           : tune(program, probed.tasks, tune_options, std::move(before));
+  const auto leave_time = [&] {
+    if (budget_s > 0) tune_options.budget_s = std::max(1e-9, budget_s - seconds_since(start));
+  };
+  leave_time();
+  if (options.disabled_passes.count(kPrologues) == 0) {
+    report = tune_prologues(program, tune_options, std::move(report));
+  }
   if (options.disabled_passes.count(kCombos) != 0) return report;
-  if (budget_s > 0) tune_options.budget_s = std::max(1e-9, budget_s - seconds_since(start));
+  leave_time();
   return tune_combos(program, probed, tune_options, std::move(report));
 }
 

@@ -236,3 +236,28 @@ def test_contractions_agree_with_the_cpu(name):
         want = reference.run({"x": x})["y"].astype(np.float32)
         got = engine.run({"x": x})["y"].astype(np.float32)
         assert np.abs(got - want).max() < 4e-3 * np.abs(want).max()
+
+
+SQUEEZE = (
+    "g (float16[N,24,6,7] x) => (float16[N,16,6,7] y) { m = GlobalAveragePool (x) c = Conv (m, w1) s = HardSigmoid (c)"
+    " z = Mul (x, s) d = Conv (z, w2, b2) y = Relu (d) }"
+)
+
+
+# The factors of a squeeze-and-excite are the prologue of the convolution that reads them.
+def test_a_product_does_what_comes_before_it(tmp_path):
+    made = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {SQUEEZE}')
+    weights = {"w1": half(24, 24, 1, 1) / 4, "w2": half(16, 24, 1, 1, seed=1) / 4, "b2": half(16, seed=2)}
+    made.graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in weights.items())
+    ranges = {"x": tuple((n, 24, 6, 7) for n in (1, 2, 3))}
+    engine = deepjit.build(made, device="cuda", ranges=ranges, force_tactic="nvrtc", disable=["combos"])
+    engine.save(tmp_path / "e.dje")
+    engine = deepjit.load(tmp_path / "e.dje")
+    joined = [s for s in engine.steps if s["op"] == "deepjit.Region" and "mma" in s["tactic"]]
+    assert len(joined) == 1 and "Conv" not in [s["op"] for s in engine.steps], engine.steps
+    reference = deepjit.build(made, tune=False)
+    for n in (1, 3, 2):
+        x = half(n, 24, 6, 7, seed=n)
+        want = reference.run({"x": x})["y"].astype(np.float32)
+        got = engine.run({"x": x})["y"].astype(np.float32)
+        assert np.abs(got - want).max() < 4e-3 * np.abs(want).max()
