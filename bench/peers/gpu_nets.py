@@ -1,90 +1,64 @@
-"""Times deepjit beside PyTorch on one GPU: six nets in float16, batch 1 and 16, tensors on the GPU.
+"""Times deepjit beside PyTorch and ONNX Runtime on one GPU: five nets in float16, batch 1 and 16, tensors on the GPU.
 
 gpu_nets.py --tool dist/deepjit/bin/deepjit --out FOLDER [--nets resnet50,bert_base] [--batches 1,16] [--blocks 5]
-            [--peers graph,compile] [--build-args "..."]
+            [--peers graph,compile,ort] [--build-args "..."]
 
-deepjit builds the ONNX files of bench/models/exports.py (float32, cast by --precision fp16); PyTorch runs the same
-architectures (torchvision, timm, transformers), random weights on both sides, under CUDA graphs. Order in each block:
-peer, deepjit, deepjit, peer; a row's figure is the median of its blocks' P50. Prints one line a row, and writes
-gpu_nets.json after each. Needs torch, torchvision, timm, transformers and onnx; a part that fails is told and left out.
+deepjit and ONNX Runtime take the ONNX files of bench/models/exports.py (float32; cast by --precision fp16, and by ONNX
+Runtime's own converter); PyTorch runs the same architectures (torchvision, timm, transformers), random weights on all
+sides. Peers run under CUDA graphs; ort without one where it refuses. Order in each block: peers, deepjit, deepjit,
+peers (blocks.py); a row's figure is the median of its blocks' P50. "cold" figures evict the L2 before each run. Prints
+one line a row, and writes gpu_nets.json after each. Needs torch, torchvision, timm, transformers and onnx; a part that
+fails is told and left out, as ort is where onnxruntime has no CUDA provider.
 """
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "models"))
+import blocks
+import ort_peer
+from tool import HERE, Built, Tool, gpu_facts
 
 NETS = ["resnet50", "mobilenet_v3", "vit_b16", "convnext_tiny", "bert_base"]
-SHAPES = {"bert_base": {"input_ids": (128,), "attention_mask": (128,)}}
 IMAGE = (3, 224, 224)
 FEEDS = {"bert_base": ["token_type_ids=zeros", "attention_mask=ones"]}  # the rest is random
 
 
-def nvrtc_folder() -> str:
-    for folder in sys.path:
-        for found in sorted(Path(folder).glob("nvidia/*/lib/libnvrtc.so.1*")):
-            return str(found.parent)
-    return ""
-
-
-# ---- deepjit ----------------------------------------------------------------------------------------
+# ---- deepjit
 
 
 class Ours:
-    def __init__(self, tool: Path, folder: Path, build_args: list[str]):
+    def __init__(self, tool: Tool, folder: Path, build_args: list[str]):
         self.tool, self.folder, self.build_args = tool, folder, build_args
-        self.env = dict(os.environ)
-        if found := nvrtc_folder():
-            self.env.setdefault("DEEPJIT_CUDA_PATH", found)
 
-    def shapes(self, net: str, batch: int, model: Path) -> list[str]:
-        import onnx
-
-        dims = []
-        for value in onnx.load(model, load_external_data=False).graph.input:
-            own = SHAPES.get(net, {}).get(value.name, IMAGE if net != "bert_base" else (128,))
-            dims.append(f"{value.name}={'x'.join(map(str, (batch, *own)))}")
-        return dims
-
-    def build(self, net: str, batch: int) -> dict:
-        """Build time, and the engine's file."""
+    def model(self, net: str) -> Path:
         model = self.folder / f"{net}.onnx"
         if not model.exists():
             subprocess.run(
                 [sys.executable, HERE.parent / "models/exports.py", net, "--folder", self.folder], check=True
             )
-        engine = self.folder / f"{net}_{batch}.dje"
-        command = [self.tool, "build", model, "-o", engine, "--device", "cuda", "--precision", "fp16", "--json"]
-        for shape in (shapes := self.shapes(net, batch, model)):
-            command += ["--range", shape]
-        start = time.time()
-        log = self.folder / f"{net}_{batch}.log"
-        with open(log, "w") as file:
-            done = subprocess.run([*command, "--verbose", *self.build_args], stdout=subprocess.PIPE, stderr=file,
-                                  env=self.env, text=True)  # fmt: skip
-        if done.returncode != 0:
-            raise RuntimeError(log.read_text()[-1500:])
-        told = json.loads(done.stdout)
-        return {"net": net, "engine": engine, "shapes": shapes, "build_s": time.time() - start,
-                "kernels": told.get("kernels_compiled")}  # fmt: skip
+        return model
 
-    def time(self, made: dict) -> dict:
-        command = [self.tool, "bench", made["engine"], "--json", "--seconds", "0.5"]
-        for shape in made["shapes"]:
-            command += ["--shapes", shape]
-        for feed in FEEDS.get(made["net"], []):
-            command += ["-i", feed]
-        done = subprocess.run(command, capture_output=True, env=self.env, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr[-1500:])
-        return json.loads(done.stdout)
+    def shapes(self, net: str, batch: int) -> dict[str, tuple[int, ...]]:
+        import onnx
+
+        own = (128,) if net == "bert_base" else IMAGE
+        inputs = onnx.load(self.model(net), load_external_data=False).graph.input
+        return {value.name: (batch, *own) for value in inputs}
+
+    def build(self, net: str, batch: int) -> Built:
+        engine = self.folder / f"{net}_{batch}.dje"
+        return self.tool.build(
+            self.model(net), engine, self.shapes(net, batch), ["--precision", "fp16", *self.build_args]
+        )
+
+    def time(self, net: str, batch: int, engine: Path, *options: str) -> dict:
+        feeds = [word for feed in FEEDS.get(net, []) for word in ("-i", feed)]
+        return self.tool.bench(engine, *feeds, *options, shapes=self.shapes(net, batch))
 
 
 # ---- PyTorch ----------------------------------------------------------------------------------------
@@ -144,14 +118,16 @@ class Peer:
                 call(*self.inputs)
         self.ready_s = time.time() - start
 
-    def time(self, count: int = 200) -> float:
-        """P50 of a replay in microseconds."""
+    def time(self, count: int = 200, flush=None) -> float:
+        """P50 of a replay in microseconds; `flush` is called before each."""
         import torch
 
         for _ in range(30):
             self.graph.replay()
         marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
         for before, after in marks:
+            if flush:
+                flush()
             before.record()
             self.graph.replay()
             after.record()
@@ -159,38 +135,89 @@ class Peer:
         return statistics.median(a.elapsed_time(b) * 1e3 for a, b in marks)
 
 
-def run_row(ours: Ours, net: str, batch: int, kinds: list[str], blocks: int) -> dict:
-    row: dict = {"net": net, "batch": batch}
+def cache_flush():
+    """Writes more than the L2 holds."""
+    import torch
+
+    room = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    return lambda: room.zero_()
+
+
+def ort_feeds(net: str, shapes: dict) -> dict:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    if net != "bert_base":
+        return {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    made = {"input_ids": lambda s: rng.integers(0, 30000, s), "attention_mask": lambda s: np.ones(s, np.int64)}
+    return {name: made.get(name, lambda s: np.zeros(s, np.int64))(shape) for name, shape in shapes.items()}
+
+
+def make_peer(ours: Ours, net: str, batch: int, kind: str):
+    if kind != "ort":
+        return Peer(net, batch, kind == "compile")
+    if reason := ort_peer.why_not():
+        raise RuntimeError(reason)
+    return ort_peer.OrtPeer(ours.model(net), ort_feeds(net, ours.shapes(net, batch)))
+
+
+# ---- one row
+
+
+def add_ours(row: dict, mine: list[dict], cold: dict) -> None:
+    row["deepjit_us"] = statistics.median(m["device_us"]["p50"] for m in mine)
+    row["deepjit_all_us"] = [round(m["device_us"]["p50"], 1) for m in mine]
+    row |= {key: mine[-1].get(key) for key in ("launches", "peak_bytes", "load_s")}
+    row["host_us"], row["deepjit_cold_us"] = mine[-1]["host_us"], cold["device_us"]["p50"]
+
+
+def run_row(ours: Ours, net: str, batch: int, kinds: list[str], count: int) -> dict:
+    row: dict = {"net": net, "batch": batch, "clocks_before": gpu_facts().get("clocks.sm")}
+    made = None
     try:
         made = ours.build(net, batch)
-        row |= {"build_s": round(made["build_s"], 1), "kernels_compiled": made["kernels"]}
+        row |= {"build_s": round(made.build_s, 1), "kernels_compiled": made.kernels}
     except Exception as e:
-        made, row["failed"] = None, str(e)[-1500:]
+        row["failed"] = str(e)[-1500:]
     peers = {}
     for kind in kinds:
         try:
-            peers[kind] = Peer(net, batch, kind == "compile")
+            peers[kind] = make_peer(ours, net, batch, kind)
             row[f"{kind}_ready_s"] = round(peers[kind].ready_s, 1)
+            if kind == "ort":
+                row["ort_graph"] = peers[kind].graph
         except Exception as e:
             row[f"{kind}_failed"] = repr(e)[:300]
-    times: dict = {kind: [] for kind in peers}
-    mine = []
-    for _ in range(blocks if made else 1):
-        for turn in range(2):
-            for kind, peer in peers.items():
-                times[kind].append(peer.time())
-            if made and turn == 0:
-                mine += [ours.time(made) for _ in range(2)]
+    told: list[dict] = []
+
+    def time_ours() -> float:
+        told.append(ours.time(net, batch, made.engine))
+        return told[-1]["device_us"]["p50"]
+
+    calls = {kind: peer.time for kind, peer in peers.items()}
+    mine, times = blocks.interleave(time_ours if made else None, calls, count if made else 1)
     if mine:
-        row["deepjit_us"] = statistics.median(m["device_us"]["p50"] for m in mine)
-        row["deepjit_all_us"] = [round(m["device_us"]["p50"], 1) for m in mine]
-        row |= {key: mine[-1].get(key) for key in ("launches", "peak_bytes", "load_s")}
-        row["host_us"] = mine[-1]["host_us"]
+        add_ours(row, told, ours.time(net, batch, made.engine, "--cold-l2"))
     for kind, values in times.items():
-        row[f"{kind}_us"] = statistics.median(values)
+        row[f"{kind}_us"], row[f"{kind}_all_us"] = statistics.median(values), [round(v, 1) for v in values]
+        row[f"{kind}_cold_us"] = peers[kind].time(count=50, flush=cache_flush())
     if mine and times:
-        row["ratio"] = min(row[f"{kind}_us"] for kind in times) / row["deepjit_us"]
+        best = min(times, key=lambda kind: row[f"{kind}_us"])
+        row["ratio"] = row[f"{best}_us"] / row["deepjit_us"]
+        row["best_peer"], row["blocks"] = best, blocks.compare(mine, times[best])
+    row["clocks_after"] = gpu_facts().get("clocks.sm")
     return row
+
+
+def summary(rows: list[dict]) -> dict:
+    """Geometric means of the best peer's time over deepjit's, of all rows and by batch."""
+    told: dict = {}
+    for batch in [None, *sorted({r["batch"] for r in rows})]:
+        ratios = [r["ratio"] for r in rows if "ratio" in r and batch in (None, r["batch"])]
+        if ratios:
+            name = "all" if batch is None else f"batch {batch}"
+            told[name] = {"geomean_ratio": round(blocks.geometric_mean(ratios), 3), "rows": len(ratios)}
+    return told
 
 
 def main() -> int:
@@ -200,27 +227,30 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("/tmp/deepjit_nets"))
     parser.add_argument("--nets", default=",".join(NETS))
     parser.add_argument("--batches", default="1,16")
-    parser.add_argument("--peers", default="graph,compile")
+    parser.add_argument("--peers", default="graph,compile,ort")
     parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=540, help="no further row is begun after this time")
     parser.add_argument("--build-args", default="")
     args = parser.parse_args()
     for folder in (args.out, args.folder):
         folder.mkdir(parents=True, exist_ok=True)
-    ours = Ours(args.tool, args.folder, args.build_args.split())
-    rows, start = [], time.time()
+    ours = Ours(Tool(args.tool, args.device), args.folder, args.build_args.split())
+    kinds = [p for p in args.peers.split(",") if p]
+    rows, start, gpu = [], time.time(), gpu_facts()
     for net in args.nets.split(","):
         for batch in map(int, args.batches.split(",")):
             if time.time() - start > args.seconds:
+                print(f"{net} batch {batch}: no time was left", flush=True)
                 continue
-            row = run_row(ours, net, batch, [p for p in args.peers.split(",") if p], args.blocks)
+            row = run_row(ours, net, batch, kinds, args.blocks)
             rows.append(row)
-            (args.out / "gpu_nets.json").write_text(json.dumps({"rows": rows}, indent=1))
+            told = {"date": time.strftime("%Y-%m-%d"), "gpu": gpu, "geomean": summary(rows), "rows": rows}
+            (args.out / "gpu_nets.json").write_text(json.dumps(told, indent=1))
             shown = {k: round(v, 2) if isinstance(v, float) else v for k, v in row.items() if "all" not in k}
             print(shown, flush=True)
-    ratios = [r["ratio"] for r in rows if "ratio" in r]
-    if ratios:
-        print(f"geomean of best peer / deepjit over {len(ratios)} rows: {statistics.geometric_mean(ratios):.2f}")
+    for name, told in summary(rows).items():
+        print(f"geomean of best peer / deepjit, {name}: {told['geomean_ratio']:.2f} over {told['rows']} rows")
     return 0 if rows and not any("failed" in r for r in rows) else 1
 
 
