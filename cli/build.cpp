@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "cli/verb.h"
 #include "engine/format.h"
+#include "program/ranges.h"
 
 namespace deepjit::cli {
 
@@ -72,6 +73,9 @@ void BuildVerb::print_summary(const BuildResult& result, const std::string& path
   const BuildReport& r = result.report;
   const Program& program = result.file.program;
   fmt::print("nodes    {} -> {}\n", r.passes.nodes_before, r.passes.nodes_after);
+  for (const Program* own : programs_of(program)) {
+    if (!program.others.empty()) fmt::print("range    {}\n", which_range(program, *own));
+  }
   fmt::print("steps    {} ({})\n", program.steps.size(), counts_text(steps_by_provider(program)));
   fmt::print("tuning   {} measured, {} reused, {} out of budget\n", r.tuning.measured, r.tuning.reused,
              r.tuning.out_of_budget);

@@ -118,10 +118,10 @@ Json launches_of(const Program& program) {
   return launches == program.metadata.end() ? Json(nullptr) : Json(std::stoll(launches->second));
 }
 
-// At these shapes, else the largest of ranges, else guesses.
+// At these shapes, else the largest of the program's range, else guesses.
 std::vector<TensorDesc> largest_descs(const Program& program, const std::map<std::string, Dims>& fixed) {
   std::map<std::string, Dims> largest = fixed;
-  for (const ProgramInput& input : largest_at(program, told_shapes(program, fixed)).inputs) {
+  for (const ProgramInput& input : program.inputs) {
     if (input.has_range) largest.emplace(input.name, input.range.max);
   }
   return input_descs(program, largest);
@@ -129,12 +129,17 @@ std::vector<TensorDesc> largest_descs(const Program& program, const std::map<std
 
 // Nothing where the shapes do not fit, or only data tells.
 std::optional<MemoryNeeds> memory_of(const Model& loaded, const std::map<std::string, Dims>& fixed, int threads) {
-  std::vector<TensorView> views;
+  std::optional<MemoryNeeds> most;
   try {
-    for (const TensorDesc& desc : largest_descs(loaded.program(), fixed)) {
-      views.push_back({desc.dtype, is_collection(desc.dtype) ? Dims{0} : desc.dims, nullptr});
+    for (const Program* own : programs_at(loaded.program(), told_shapes(loaded.program(), fixed))) {
+      std::vector<TensorView> views;
+      for (const TensorDesc& desc : largest_descs(*own, fixed)) {
+        views.push_back({desc.dtype, is_collection(desc.dtype) ? Dims{0} : desc.dims, nullptr});
+      }
+      const MemoryNeeds needs = memory_needs(*loaded.engine, views, threads);
+      if (!most || needs.total() > most->total()) most = needs;
     }
-    return memory_needs(*loaded.engine, views, threads);
+    return most;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -158,7 +163,8 @@ Json io_json(const Program& program) {
 }
 
 MemoryText InspectVerb::plan_at(const Model& loaded, const std::map<std::string, Dims>& fixed) const {
-  const std::vector<TensorDesc> descs = largest_descs(loaded.program(), fixed);
+  const Program& largest = largest_at(loaded.program(), told_shapes(loaded.program(), fixed));
+  const std::vector<TensorDesc> descs = largest_descs(largest, fixed);
   std::vector<TensorView> views;
   for (const TensorDesc& desc : descs) views.push_back({desc.dtype, desc.dims, nullptr});
   return plan_of(loaded.engine->program_for(views), descs, flags.threads);
@@ -221,14 +227,15 @@ void InspectVerb::print_overview(const Model& loaded, const std::map<std::string
   for (const auto& [provider, count] : counts) total += count;
   fmt::print("steps    {} ({})\n", total, counts_text(counts));
   fmt::print("weights  {}\n", bytes_text(static_cast<double>(loaded.constant_bytes)));
-  if (const Json launches = launches_of(program); !launches.is_null()) {
+  const Program& largest = largest_at(loaded.program(), told_shapes(loaded.program(), fixed));
+  if (const Json launches = launches_of(largest); !launches.is_null()) {
     const bool bodies = std::any_of(program.steps.begin(), program.steps.end(), is_control);
     fmt::print("launches {} a run at the largest shapes{}, {} edges between kernels (--why)\n", launches.get<int64_t>(),
-               bodies ? " and those in bodies" : "", program.ledger.size());
+               bodies ? " and those in bodies" : "", largest.ledger.size());
   }
-  if (const auto arena = program.metadata.find("plan.arena_bytes"); arena != program.metadata.end()) {
+  if (const auto arena = largest.metadata.find("plan.arena_bytes"); arena != largest.metadata.end()) {
     fmt::print("arena    {}, lower bound {}\n", bytes_text(std::stod(arena->second)),
-               bytes_text(std::stod(program.metadata.at("plan.lower_bound"))));
+               bytes_text(std::stod(largest.metadata.at("plan.lower_bound"))));
   }
   if (const auto needs = memory_of(loaded, fixed, flags.threads)) {
     fmt::print("memory   {}\n", memory_text(*needs));

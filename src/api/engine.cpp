@@ -124,7 +124,7 @@ MemoryUse Engine::memory_use(const std::map<std::string, std::vector<int64_t>>& 
     std::map<std::string, Dims> given;
     for (const auto& [name, shape] : shapes) given.emplace(name, checked_dims(shape, "the shape of \"" + name + "\""));
     const internal::Engine& engine = *impl_->engine;
-    const MemoryNeeds needs = memory_needs(engine, shapes_of_inputs(engine.program(), given), impl_->threads);
+    const MemoryNeeds needs = most_memory_needs(engine, given, impl_->threads);
     return MemoryUse{needs.constants, needs.values, needs.scratch, needs.inputs, needs.outputs};
   });
 }

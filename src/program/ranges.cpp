@@ -90,13 +90,18 @@ const Program* program_at(const Program& program, const ToldShapes& shapes) {
   return best;
 }
 
+std::vector<const Program*> programs_at(const Program& program, const ToldShapes& shapes) {
+  std::vector<const Program*> all = programs_of(program);
+  std::vector<const Program*> held;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(held),
+               [&](const Program* one) { return holds(*one, shapes); });
+  return held.empty() ? all : held;
+}
+
 const Program& largest_at(const Program& program, const ToldShapes& shapes) {
-  const Program* best = nullptr;
-  for (const Program* one : programs_of(program)) {
-    if (!holds(*one, shapes)) continue;
-    if (best == nullptr || size_of_max(*one) > size_of_max(*best)) best = one;
-  }
-  return best == nullptr ? program : *best;
+  const std::vector<const Program*> held = programs_at(program, shapes);
+  return **std::max_element(held.begin(), held.end(),
+                            [](const Program* a, const Program* b) { return size_of_max(*a) < size_of_max(*b); });
 }
 
 std::string range_text(const Program& program) {

@@ -24,8 +24,9 @@ ToldShapes told_shapes(const Program& program, const std::map<std::string, Dims>
 
 // The program that runs these shapes; nullptr when they lie in no range.
 const Program* program_at(const Program& program, const ToldShapes& shapes);
-// The same for what lies in several ranges or is not told: of those that hold the shapes, the one with the largest max;
-// the first when none does.
+// All that hold these shapes, which need not be told in full; all there are when none does.
+std::vector<const Program*> programs_at(const Program& program, const ToldShapes& shapes);
+// Of those, the one with the largest max.
 const Program& largest_at(const Program& program, const ToldShapes& shapes);
 
 // "x [1,3,224,224] to [8,3,224,224], n [1] to [9]"; "any shape".

@@ -78,7 +78,7 @@ std::unique_ptr<Binding> bound_at(const Engine& engine, const ProgramInfo& info,
 std::vector<TensorView> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given) {
   check_names(program, given);
   std::map<std::string, Dims> shapes = given;
-  for (const ProgramInput& input : largest_at(program, told_shapes(program, given)).inputs) {
+  for (const ProgramInput& input : program.inputs) {
     if (input.default_value.defined()) shapes.emplace(input.name, input.default_value.dims());
     if (input.has_range) shapes.emplace(input.name, input.range.max);
   }
@@ -127,6 +127,15 @@ MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorView> input
   needs.inputs = io.input_bytes;
   needs.outputs = io.output_bytes;
   return needs;
+}
+
+MemoryNeeds most_memory_needs(const Engine& engine, const std::map<std::string, Dims>& given, int threads) {
+  MemoryNeeds most;
+  for (const Program* one : programs_at(engine.program(), told_shapes(engine.program(), given))) {
+    const MemoryNeeds needs = memory_needs(engine, shapes_of_inputs(*one, given), threads);
+    if (needs.total() > most.total()) most = needs;
+  }
+  return most;
 }
 
 }  // namespace deepjit

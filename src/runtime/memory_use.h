@@ -23,13 +23,16 @@ struct MemoryNeeds {
   size_t total() const { return constants + values + scratch + inputs + outputs; }
 };
 
-// Shapes of all inputs: as given by name, else the largest of the range - of several, of the largest that holds the
-// given ones -, else what the given ones say of their symbols.
-// INPUT_NAME for another name; ARGUMENT when a dimension stays open. Views without data.
+// Shapes of all inputs: as given by name, else the largest of the program's range, else what the given ones say of
+// their symbols. INPUT_NAME for another name; ARGUMENT when a dimension stays open. Views without data.
 std::vector<TensorView> shapes_of_inputs(const Program& program, const std::map<std::string, Dims>& given);
 
 // Of inputs in the program's order; dtype UNDEFINED means not fed. Data is read where an input's value decides shapes,
 // and may be nullptr where it is not known.
 MemoryNeeds memory_needs(const Engine& engine, std::span<const TensorView> inputs, int threads = 0);
+
+// The most that shapes given by name need: at the largest of the range, and of several ranges that hold them, of the
+// one that needs most.
+MemoryNeeds most_memory_needs(const Engine& engine, const std::map<std::string, Dims>& given, int threads = 0);
 
 }  // namespace deepjit

@@ -206,10 +206,15 @@ TEST(Ranges, TheReaderRefusesAWrongNumberOfPrograms) {
 
 TEST(Ranges, TheLargestShapesAreThoseOfTheLargestRange) {
   const Program program = with_ranges({{1, 1, 1}, {2, 16, 32}, {3, 3, 8}});
-  EXPECT_EQ(shapes_of_inputs(program, {})[0].dims, (Dims{32, 4}));
-  EXPECT_EQ(shapes_of_inputs(program, {{"x", Dims{5, 4}}})[0].dims, (Dims{5, 4}));
+  EXPECT_EQ(&largest_at(program, {nullptr}), &program.others[0]);
+  const Dims five{5, 4}, one{1, 4}, none{99, 4};
+  EXPECT_EQ(programs_at(program, {&five}), (std::vector<const Program*>{&program.others[0], &program.others[1]}));
+  EXPECT_EQ(programs_at(program, {&one}), std::vector<const Program*>{&program});
+  EXPECT_EQ(programs_at(program, {&none}).size(), 3u);
   const Engine engine(program, nullptr);
-  EXPECT_EQ(memory_needs(engine, shapes_of_inputs(program, {}), 1).outputs, 32u * 4 * 4);
+  EXPECT_EQ(most_memory_needs(engine, {}, 1).outputs, 32u * 4 * 4);
+  EXPECT_EQ(most_memory_needs(engine, {{"x", five}}, 1).outputs, 5u * 4 * 4);
+  EXPECT_EQ(error_of([&] { most_memory_needs(engine, {{"x", none}}, 1); }).substr(0, 12), "OUT_OF_RANGE");
 }
 
 TEST(Ranges, TheKthOfAllInputsBelongTogether) {
