@@ -10,8 +10,10 @@
 
 #include "../kernels/provider_test_util.h"
 #include "device/device.h"
+#include "kernels/cudnn/graph.h"
 #include "kernels/cudnn/library.h"
 #include "kernels/kernel_cache.h"
+#include "ops/pointwise/cast.h"
 #include "tune/compile_ahead.h"
 #include "tune/device_bench.h"
 
@@ -135,6 +137,115 @@ TEST_F(StandInCudnnTest, PlansAreCompiledSideBySideAndOnce) {
   counts = fake_.take_counts();
   EXPECT_EQ(counts.plans_made, 0u);
   EXPECT_EQ(counts.handles, 0u);
+}
+
+Tensor half(const Tensor& wide) {
+  Tensor out(DType::FLOAT16, wide.dims());
+  cast_elements(wide.view(), out.view());
+  return out;
+}
+
+// Steps of one operation, each with how many of its engines there are.
+std::vector<StepCase> lone_operations() {
+  using Ints = std::vector<int64_t>;
+  const Tensor image = half(random_f32({2, 7, 9, 8}, 1));
+  const AttrList last = {{"layout", std::string("NHWC")}};
+  const auto windows = [&](Ints kernel, Ints strides, Ints pads, AttrList more) {
+    more.insert(more.end(), last.begin(), last.end());
+    more.insert(more.end(),
+                {{"kernel_shape", std::move(kernel)}, {"strides", std::move(strides)}, {"pads", std::move(pads)}});
+    return more;
+  };
+  const AttrList ceil = {{"ceil_mode", int64_t{1}}}, pads = {{"count_include_pad", int64_t{1}}};
+  const auto heads = [](int64_t heads, int64_t rows, uint32_t seed) {
+    return half(random_f32({2, heads, rows, 16}, seed));
+  };
+  const auto rows = [](int64_t rows, uint32_t seed) { return half(random_f32({2, rows, 48}, seed)); };
+  const AttrList three = {{"q_num_heads", int64_t{3}}, {"kv_num_heads", int64_t{3}}};
+  return {
+      {"deepjit.MaxPool", windows({3, 3}, {2, 1}, {1, 1, 1, 1}, {}), {image}},
+      {"deepjit.MaxPool", windows({2, 3}, {2, 2}, {0, 0, 0, 0}, ceil), {image}},
+      {"deepjit.AveragePool", windows({3, 2}, {1, 2}, {1, 0, 0, 1}, {}), {image}},
+      {"deepjit.AveragePool", windows({3, 3}, {2, 2}, {1, 1, 1, 1}, pads), {image}},
+      {"deepjit.GlobalAveragePool", last, {image}},
+      {"Attention", {}, {heads(4, 5, 1), heads(2, 7, 2), heads(2, 7, 3)}},
+      {"Attention", {{"scale", 0.5f}}, {heads(1, 1, 1), heads(1, 9, 2), heads(1, 9, 3)}},
+      {"Attention", three, {rows(5, 1), rows(6, 2), rows(6, 3)}},
+  };
+}
+
+TEST_F(StandInCudnnTest, PoolsAndAttentionAgreeWithTheReference) {
+  for (const StepCase& c : lone_operations()) {
+    SCOPED_TRACE(c.op);
+    const std::vector<Tensor> expected = run_op(c.op, c.attrs, c.inputs);
+    const BoundCase bound(c, expected);
+    const StepShape shape = shape_of(bound);
+    const Offer offer = cudnn_offerer().offer(shape);
+    ASSERT_EQ(offer.tactics.size(), 4u) << offer.reason;
+    Tactic tactic = offer.tactics[0];
+    cudnn_offerer().pack(shape, tactic);
+    const std::unique_ptr<Kernel> kernel = cudnn_launcher().make(shape, tactic);
+    ASSERT_NE(kernel, nullptr);
+    std::vector<Tensor> results;
+    results.emplace_back(expected[0].dtype(), expected[0].dims());
+    DeviceBench bench(*device_);
+    bench.bring(*kernel, tactic);
+    bench.run(*kernel, c.inputs, results);
+    EXPECT_LE(relative_error(results[0], expected[0]), 2e-3);
+  }
+}
+
+// The columns from `first` on.
+Tensor columns(const Tensor& all, int64_t first, int64_t count) {
+  const int64_t width = all.dims().back(), rows = all.count() / width;
+  Tensor out(all.dtype(), {all.dims()[0], all.dims()[1], count});
+  for (int64_t row = 0; row < rows; ++row) {
+    std::memcpy(out.as<uint16_t>() + row * count, all.as<uint16_t>() + row * width + first,
+                static_cast<size_t>(count) * 2);
+  }
+  return out;
+}
+
+// Q, K and V side by side in one tensor.
+TEST_F(StandInCudnnTest, AttentionReadsPartsOfATensor) {
+  const Tensor all = half(random_f32({2, 5, 3 * 32}, 1));
+  const AttrList two = {{"q_num_heads", int64_t{2}}, {"kv_num_heads", int64_t{2}}};
+  const std::vector<Tensor> expected =
+      run_op("Attention", two, {columns(all, 0, 32), columns(all, 32, 32), columns(all, 64, 32)});
+  AttrList parts = two;
+  parts.insert(parts.end(), {{"q_start", int64_t{0}}, {"k_start", int64_t{32}}, {"v_start", int64_t{64}}});
+  const StepCase c{"deepjit.Attention", parts, {all, all, all}};
+  const BoundCase bound(c, expected);
+  const StepShape shape = shape_of(bound);
+  const Offer offer = cudnn_offerer().offer(shape);
+  ASSERT_EQ(offer.tactics.size(), 4u) << offer.reason;
+  const std::unique_ptr<Kernel> kernel = cudnn_launcher().make(shape, offer.tactics[0]);
+  ASSERT_NE(kernel, nullptr);
+  std::vector<Tensor> results;
+  results.emplace_back(expected[0].dtype(), expected[0].dims());
+  DeviceBench bench(*device_);
+  bench.run(*kernel, c.inputs, results);
+  EXPECT_LE(relative_error(results[0], expected[0]), 2e-3);
+}
+
+TEST(CudnnGraph, WhatItDoesNotPoolOrAttendTo) {
+  const auto reason = [](const StepCase& c) {
+    const BoundCase bound(c, run_op(c.op, c.attrs, c.inputs, c.num_outputs));
+    return cudnn::graph_of(bound.shape, false).reason;
+  };
+  const Tensor image = half(random_f32({1, 6, 6, 4}, 1)), heads = half(random_f32({1, 2, 4, 16}, 2));
+  const std::vector<int64_t> two = {2, 2};
+  EXPECT_NE(reason({"MaxPool", {{"kernel_shape", two}}, {image}}), "");  // channels first
+  const AttrList last = {{"layout", std::string("NHWC")}, {"kernel_shape", two}};
+  EXPECT_EQ(reason({"deepjit.MaxPool", last, {image}}), "");
+  AttrList dilated = last;
+  dilated.emplace_back("dilations", two);
+  EXPECT_NE(reason({"deepjit.MaxPool", dilated, {image}}), "");
+  EXPECT_EQ(reason({"Attention", {}, {heads, heads, heads}}), "");
+  EXPECT_NE(reason({"Attention", {{"is_causal", int64_t{1}}}, {heads, heads, heads}}), "");
+  EXPECT_NE(reason({"Attention", {}, {heads, heads, heads, half(random_f32({4, 4}, 3))}}), "");
+  const Tensor wide = random_f32({1, 2, 4, 16}, 4);
+  EXPECT_NE(reason({"Attention", {}, {wide, wide, wide}}), "");
 }
 
 TEST(CudnnOnTheStandIn, AllOfIt) {

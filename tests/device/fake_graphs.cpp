@@ -70,6 +70,8 @@ class Run {
     for (const Shared& op : graph_.objects(801)) {
       if (op->type == CONV_FORWARD) convolve(*op);
       if (op->type == OP_MATMUL) multiply(*op);
+      if (op->type == OP_POOL) pool(*op);
+      if (op->type == OP_ATTENTION) attend(*op);
       if (op->type == OP_POINTWISE) pointwise(*op);
     }
   }
@@ -128,6 +130,55 @@ class Run {
     });
   }
 
+  void pool(const Descriptor& op) {
+    const Descriptor& desc = op.object(1716);
+    const int mode = desc.one<int>(1700);
+    const View x = view(op.object(1710)), y = view(op.object(1711));
+    const Ints window = desc.list<int64_t>(1706), strides = desc.list<int64_t>(1705), pads = desc.list<int64_t>(1704);
+    for_each_place(y.dims, [&](const Ints& to) {
+      float sum = 0, most = -INFINITY, seen = 0, all = 0;
+      for_each_place(window, [&](const Ints& tap) {
+        Ints from = to;
+        ++all;
+        for (size_t i = 0; i < 2; ++i) {
+          from[i + 2] = to[i + 2] * strides[i] + tap[i] - pads[i];
+          if (from[i + 2] < 0 || from[i + 2] >= x.dims[i + 2]) return;
+        }
+        ++seen;
+        sum += x.get(from);
+        most = std::max(most, x.get(from));
+      });
+      y.set(to, mode == 3 ? most : sum / (mode == 2 ? all : seen));
+    });
+  }
+
+  void attend(const Descriptor& op) {
+    const View q = view(op.object(2800)), k = view(op.object(2801)), v = view(op.object(2802)),
+               o = view(op.object(2803));
+    const float scale = view(op.object(2805)).get({0, 0, 0, 0});
+    const int64_t group = q.dims[1] / k.dims[1];
+    for_each_place({q.dims[0], q.dims[1], q.dims[2]}, [&](const Ints& at) {
+      std::vector<float> scores;
+      for (int64_t key = 0; key < k.dims[2]; ++key) {
+        float sum = 0;
+        for (int64_t e = 0; e < q.dims[3]; ++e) {
+          sum += q.get({at[0], at[1], at[2], e}) * k.get({at[0], at[1] / group, key, e});
+        }
+        scores.push_back(sum * scale);
+      }
+      const float most = *std::max_element(scores.begin(), scores.end());
+      float total = 0;
+      for (float& score : scores) total += score = std::exp(score - most);
+      for (int64_t e = 0; e < q.dims[3]; ++e) {
+        float sum = 0;
+        for (size_t key = 0; key < scores.size(); ++key) {
+          sum += scores[key] * v.get({at[0], at[1] / group, static_cast<int64_t>(key), e});
+        }
+        o.set({at[0], at[1], at[2], e}, sum / total);
+      }
+    });
+  }
+
   void pointwise(const Descriptor& op) {
     const Descriptor& desc = op.object(750);
     const int mode = desc.one<int>(0);
@@ -165,7 +216,8 @@ class Run {
 bool is_known(const Descriptor& graph) {
   const auto& ops = graph.objects(801);
   return std::all_of(ops.begin(), ops.end(), [](const Shared& op) {
-    return op->type == CONV_FORWARD || op->type == OP_MATMUL || op->type == OP_POINTWISE;
+    return op->type == CONV_FORWARD || op->type == OP_MATMUL || op->type == OP_POINTWISE || op->type == OP_POOL ||
+           op->type == OP_ATTENTION;
   });
 }
 

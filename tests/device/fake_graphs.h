@@ -24,7 +24,9 @@ enum {
   PACK = 16,
   TENSOR = 17,
   MATMUL = 18,
-  OP_MATMUL = 19
+  OP_MATMUL = 19,
+  OP_POOL = 25,
+  OP_ATTENTION = 41
 };
 constexpr int kObject = 15;
 

@@ -279,6 +279,42 @@ TEST_F(LibrariesTest, TransposedConvolutions) {
   }
 }
 
+TEST_F(LibrariesTest, Pools) {
+  if (cudnn::find_library() == nullptr) GTEST_SKIP() << cudnn::kMissing;
+  const AttrList last = {{"layout", std::string("NHWC")}};
+  const auto windows = [&](int64_t kernel, int64_t stride, int64_t pad, AttrList more) {
+    more.insert(more.end(), last.begin(), last.end());
+    more.emplace_back("kernel_shape", Ints{kernel, kernel});
+    more.emplace_back("strides", Ints{stride, stride});
+    more.emplace_back("pads", Ints{pad, pad, pad, pad});
+    return more;
+  };
+  const Tensor image = shaped({2, 28, 28, 64});
+  for (DType dtype : {DType::FLOAT16, DType::BFLOAT16}) {
+    EXPECT_GT(check(cudnn(), {"deepjit.MaxPool", windows(3, 2, 1, {}), {image}}, dtype), 0);
+    EXPECT_GT(check(cudnn(), {"deepjit.AveragePool", windows(3, 2, 1, {}), {image}}, dtype), 0);
+    EXPECT_GT(
+        check(cudnn(), {"deepjit.AveragePool", windows(3, 1, 1, {{"count_include_pad", int64_t{1}}}), {image}}, dtype),
+        0);
+    check(cudnn(), {"deepjit.MaxPool", windows(3, 2, 0, {{"ceil_mode", int64_t{1}}}), {image}}, dtype);
+    check(cudnn(), {"deepjit.GlobalAveragePool", last, {shaped({2, 7, 7, 512})}}, dtype);
+  }
+  check(cudnn(), {"deepjit.MaxPool", windows(3, 2, 1, {}), {image}}, DType::FLOAT32);
+}
+
+TEST_F(LibrariesTest, Attention) {
+  if (cudnn::find_library() == nullptr) GTEST_SKIP() << cudnn::kMissing;
+  const AttrList twelve = {{"q_num_heads", int64_t{12}}, {"kv_num_heads", int64_t{12}}};
+  const auto rows = [](int64_t count) { return shaped({2, count, 768}); };
+  for (DType dtype : {DType::FLOAT16, DType::BFLOAT16}) {
+    check(cudnn(), {"Attention", twelve, {rows(128), rows(128), rows(128)}}, dtype);
+    check(cudnn(), {"Attention", twelve, {rows(197), rows(197), rows(197)}}, dtype);
+    check(cudnn(), {"Attention", {}, {shaped({2, 8, 33, 64}), shaped({2, 2, 77, 64}), shaped({2, 2, 77, 64})}}, dtype);
+    check(cudnn(), {"Attention", {}, {shaped({1, 4, 64, 128}), shaped({1, 4, 64, 128}), shaped({1, 4, 64, 128})}},
+          dtype);
+  }
+}
+
 // The best tactics of all providers for one step, its result against that of the first one.
 void time_step(const char* label, const std::vector<Provider>& providers, const StepCase& c, const Dims& result) {
   const StepCase typed = in_type(c, DType::FLOAT16);

@@ -49,10 +49,20 @@ class GraphBuilder {
   int value_ = -1;  // the tensor that holds the value so far
 };
 
-// Of the two kinds; reason says why a step is of neither.
+// Dims in memory order as batch, channels and at least two spatial dims, and strides of such dims that lie densely in
+// memory, channels last or first.
+Ints image_dims(const Dims& dims, bool channels_last);
+Ints image_strides(const Ints& dims, bool channels_last);
+// Does cuDNN compute with it? float32 and the 16-bit floats.
+bool is_handled(DType dtype);
+
+// Of each kind; reason says why a step is none.
 Graph convolution_graph(const StepShape& shape, bool weights_last);
 Graph product_graph(const StepShape& shape);
+Graph pool_graph(const StepShape& shape);
+Graph attention_graph(const StepShape& shape);
 bool is_convolution(const std::string& op);
 bool is_product(const std::string& op);
+bool is_pool(const std::string& op);
 
 }  // namespace deepjit::cudnn

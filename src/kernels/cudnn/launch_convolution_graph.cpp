@@ -9,38 +9,14 @@ namespace {
 
 bool is_transposed(const std::string& op) { return op == "ConvTranspose" || op == "deepjit.ConvTranspose"; }
 
-// Strides of dims (batch, channels, spatial) that lie densely in memory, channels last or first.
-Ints dense_strides(const Ints& dims, bool channels_last) {
-  Ints strides(dims.size(), 1);
-  int64_t next = 1;
-  if (channels_last) {
-    strides[1] = next;
-    next *= dims[1];
-  }
-  for (size_t i = dims.size(); i-- > 0;) {
-    if (channels_last && i == 1) continue;
-    strides[i] = next;
-    next *= dims[i];
-  }
-  return strides;
-}
-
-// Dims in memory order as batch, channels and at least two spatial dims.
-Ints in_order(const Dims& dims, bool channels_last) {
-  Ints out{dims[0], channels_last ? dims.back() : dims[1]};
-  if (dims.rank() == 3) out.push_back(1);
-  for (int i = channels_last ? 1 : 2; i < dims.rank() - (channels_last ? 1 : 0); ++i) out.push_back(dims[i]);
-  return out;
-}
-
 class ConvolutionBuilder final : public GraphBuilder {
  public:
   ConvolutionBuilder(const StepShape& shape, bool weights_last) : GraphBuilder(shape), weights_last_(weights_last) {}
 
  private:
   int add_dense(const TensorDesc& desc, const Dims& dims, bool channels_last, int input) {
-    const Ints ordered = in_order(dims, channels_last);
-    return add_tensor(TensorSpec::Kind::INPUT, desc.dtype, ordered, dense_strides(ordered, channels_last), input);
+    const Ints ordered = image_dims(dims, channels_last);
+    return add_tensor(TensorSpec::Kind::INPUT, desc.dtype, ordered, image_strides(ordered, channels_last), input);
   }
 
   void set_operation() override {
@@ -52,11 +28,11 @@ class ConvolutionBuilder final : public GraphBuilder {
     last_ = is_channels_last(shape_.step->attrs);
     g_.kind = is_transposed(shape_.step->op) ? Graph::Kind::TRANSPOSED : Graph::Kind::CONVOLUTION;
     set_windows();
-    result_ = in_order(shape_.outputs[0].dims, last_);
-    result_strides_ = dense_strides(result_, last_);
+    result_ = image_dims(shape_.outputs[0].dims, last_);
+    result_strides_ = image_strides(result_, last_);
     g_.from = add_dense(in(0), in(0).dims, last_, 0);
-    const Ints weights = in_order(in(1).dims, false);
-    g_.w = add_tensor(TensorSpec::Kind::INPUT, in(1).dtype, weights, dense_strides(weights, weights_last_), 1);
+    const Ints weights = image_dims(in(1).dims, false);
+    g_.w = add_tensor(TensorSpec::Kind::INPUT, in(1).dtype, weights, image_strides(weights, weights_last_), 1);
     g_.to = add_virtual();
   }
 
@@ -102,6 +78,28 @@ class ConvolutionBuilder final : public GraphBuilder {
 };
 
 }  // namespace
+
+Ints image_strides(const Ints& dims, bool channels_last) {
+  Ints strides(dims.size(), 1);
+  int64_t next = 1;
+  if (channels_last) {
+    strides[1] = next;
+    next *= dims[1];
+  }
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (channels_last && i == 1) continue;
+    strides[i] = next;
+    next *= dims[i];
+  }
+  return strides;
+}
+
+Ints image_dims(const Dims& dims, bool channels_last) {
+  Ints out{dims[0], channels_last ? dims.back() : dims[1]};
+  if (dims.rank() == 3) out.push_back(1);
+  for (int i = channels_last ? 1 : 2; i < dims.rank() - (channels_last ? 1 : 0); ++i) out.push_back(dims[i]);
+  return out;
+}
 
 bool is_convolution(const std::string& op) { return is_transposed(op) || op == "Conv" || op == "deepjit.Conv"; }
 

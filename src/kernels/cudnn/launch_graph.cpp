@@ -4,6 +4,7 @@
 
 #include "kernels/cudnn/graph.h"
 #include "kernels/cudnn/graph_builder.h"
+#include "kernels/nvrtc/attention_problem.h"
 #include "ops/linear/conv_shape.h"
 
 namespace deepjit::cudnn {
@@ -24,19 +25,23 @@ void for_each_tap(const Dims& dims, F&& body) {
 
 }  // namespace
 
-bool is_graph_op(const std::string& op) { return is_convolution(op) || is_product(op); }
+bool is_graph_op(const Step& step) {
+  return is_convolution(step.op) || is_product(step.op) || is_pool(step.op) || nvrtc_gpu::is_attention(step);
+}
 
 Graph graph_of(const StepShape& shape, bool weights_last) {
   const std::string& op = shape.step->op;
   if (is_convolution(op)) return convolution_graph(shape, weights_last);
   if (is_product(op)) return product_graph(shape);
+  if (is_pool(op)) return pool_graph(shape);
+  if (nvrtc_gpu::is_attention(*shape.step)) return attention_graph(shape);
   Graph none;
-  none.reason = op + " is neither a convolution nor a matrix product";
+  none.reason = op + " is no operation of cuDNN";
   return none;
 }
 
 std::string to_string(const Graph& graph) {
-  static const char* const kKinds[] = {"convolution", "transposed", "product"};
+  static const char* const kKinds[] = {"convolution", "transposed", "product", "pool", "attention"};
   std::string text = kKinds[static_cast<int>(graph.kind)];
   const auto add = [&](const std::vector<int64_t>& list) {
     text += " [";
@@ -45,12 +50,17 @@ std::string to_string(const Graph& graph) {
   };
   for (const std::vector<int64_t>* list : {&graph.strides, &graph.dilations, &graph.pads_begin, &graph.pads_end})
     add(*list);
+  if (graph.kind == Graph::Kind::POOL) {
+    text += " pool" + std::to_string(static_cast<int>(graph.pool));
+    add(graph.window);
+  }
   if (graph.tf32) text += " tf32";
   for (const TensorSpec& tensor : graph.tensors) {
     text +=
         fmt::format(" {}{} {} {}", static_cast<int>(tensor.kind), dtype_name(tensor.dtype), tensor.input, tensor.value);
     add(tensor.dims);
     add(tensor.strides);
+    if (tensor.offset != 0) text += "+" + std::to_string(tensor.offset);
   }
   for (const PointwiseSpec& op : graph.pointwise) {
     text += fmt::format(" op{}({},{},{};{},{},{},{})", static_cast<int>(op.mode), op.x, op.b, op.y, op.lower, op.upper,

@@ -7,8 +7,6 @@ namespace deepjit::cudnn {
 
 namespace {
 
-bool is_handled(DType dtype) { return dtype == DType::FLOAT32 || dtype == DType::FLOAT16 || dtype == DType::BFLOAT16; }
-
 // An op without an operand as cuDNN has it in one operation, or nothing.
 std::optional<PointwiseSpec> activation_of(const EpilogueOp& op) {
   PointwiseSpec spec;
@@ -40,6 +38,8 @@ std::optional<Mode> binary_of(const std::string& name) {
 
 }  // namespace
 
+bool is_handled(DType dtype) { return dtype == DType::FLOAT32 || dtype == DType::FLOAT16 || dtype == DType::BFLOAT16; }
+
 Graph GraphBuilder::build() {
   g_.reason = obstacle();
   if (!g_.reason.empty()) return g_;
@@ -63,7 +63,7 @@ std::string GraphBuilder::obstacle() const {
 }
 
 int GraphBuilder::add_tensor(TensorSpec::Kind kind, DType dtype, const Ints& dims, const Ints& strides, int input) {
-  g_.tensors.push_back({kind, dtype, dims, strides, input, 0});
+  g_.tensors.push_back({kind, dtype, dims, strides, input});
   return static_cast<int>(g_.tensors.size()) - 1;
 }
 

@@ -155,6 +155,52 @@ BackendObject Plan::make_product(const Parts& tensors) {
   return op;
 }
 
+BackendObject Plan::make_pool(const Parts& tensors) {
+  const bool max = graph_.pool == Pool::MAX;
+  BackendObject desc(kResample);
+  desc.set_enum(kResampleMode, kTypeResampleMode, static_cast<int>(graph_.pool));
+  desc.set_enum(kResampleMath, kTypeDataType, kFloat32);
+  desc.set_int(kResampleSpatial, static_cast<int64_t>(graph_.window.size()));
+  desc.set_ints(kResampleWindow, graph_.window);
+  desc.set_ints(kResampleStrides, graph_.strides);
+  desc.set_ints(kResamplePadsBegin, graph_.pads_begin);
+  desc.set_ints(kResamplePadsEnd, graph_.pads_end);
+  desc.set_enum(kResamplePadding, kTypePaddingMode, max ? kPadWithNothing : kPadWithZero);
+  if (max) desc.set_enum(kResampleNan, kTypeNanMode, kPropagateNan);
+  desc.finalize();
+  BackendObject op(kOpResampleForward);
+  op.set_object(kOpResampleX, tensors[static_cast<size_t>(graph_.from)]);
+  op.set_object(kOpResampleY, tensors[static_cast<size_t>(graph_.to)]);
+  op.set_object(kOpResampleDesc, desc);
+  op.finalize();
+  graph_parts_.push_back(std::move(desc));
+  return op;
+}
+
+BackendObject Plan::make_attention(const Parts& tensors) const {
+  BackendObject op(kOpAttentionForward);
+  op.set_object(kAttentionQ, tensors[static_cast<size_t>(graph_.from)]);
+  op.set_object(kAttentionK, tensors[static_cast<size_t>(graph_.w)]);
+  op.set_object(kAttentionV, tensors[static_cast<size_t>(graph_.values)]);
+  op.set_object(kAttentionO, tensors[static_cast<size_t>(graph_.to)]);
+  op.set_object(kAttentionScale, tensors[static_cast<size_t>(graph_.scale)]);
+  op.finalize();
+  return op;
+}
+
+BackendObject Plan::make_operation(const Parts& tensors) {
+  switch (graph_.kind) {
+    case Graph::Kind::PRODUCT:
+      return make_product(tensors);
+    case Graph::Kind::POOL:
+      return make_pool(tensors);
+    case Graph::Kind::ATTENTION:
+      return make_attention(tensors);
+    default:
+      return make_convolution(tensors);
+  }
+}
+
 BackendObject Plan::make_pointwise(const PointwiseSpec& spec, const Parts& tensors) {
   BackendObject desc(kPointwise);
   desc.set_enum(kPointwiseMode, kTypePointwiseMode, static_cast<int>(spec.mode));
@@ -182,7 +228,7 @@ BackendObject Plan::make_graph() {
   Parts tensors;
   for (size_t i = 0; i < graph_.tensors.size(); ++i) tensors.push_back(make_tensor(i));
   Parts ops;
-  ops.push_back(graph_.kind == Graph::Kind::PRODUCT ? make_product(tensors) : make_convolution(tensors));
+  ops.push_back(make_operation(tensors));
   for (const PointwiseSpec& spec : graph_.pointwise) ops.push_back(make_pointwise(spec, tensors));
   BackendObject graph(kOperationGraph);
   graph.set_handle(kGraphHandle, handle_->handle);
@@ -307,7 +353,10 @@ void Plan::set_addresses(const KernelArgs& args) {
   for (size_t i = 0; i < ids_.size(); ++i) {
     TensorSpec& tensor = graph_.tensors[static_cast<size_t>(ids_[i]) - 1];
     void* address = &tensor.value;
-    if (tensor.kind == TensorSpec::Kind::INPUT) address = args.inputs[tensor.input];
+    if (tensor.kind == TensorSpec::Kind::INPUT) {
+      address = static_cast<std::byte*>(args.inputs[tensor.input]) +
+                tensor.offset * static_cast<int64_t>(dtype_size(tensor.dtype));
+    }
     if (tensor.kind == TensorSpec::Kind::OUTPUT) address = args.outputs[0];
     same = same && addresses_[i] == address;
     addresses_[i] = address;

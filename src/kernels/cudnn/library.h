@@ -20,12 +20,14 @@ constexpr Status kHostAllocationFailed = 4003, kDeviceAllocationFailed = 4004;
 // Types of attributes.
 constexpr int kTypeHandle = 0, kTypeDataType = 1, kTypeBoolean = 2, kTypeInt64 = 3, kTypeFloat = 4, kTypePointer = 6;
 constexpr int kTypeConvMode = 7, kTypeHeurMode = 8, kTypeKnob = 9, kTypeNanMode = 10, kTypeNumericalNote = 11;
-constexpr int kTypePointwiseMode = 14, kTypeObject = 15, kTypeChar = 24;
+constexpr int kTypePointwiseMode = 14, kTypeObject = 15, kTypeResampleMode = 21, kTypePaddingMode = 22;
+constexpr int kTypeChar = 24;
 
 // Types of descriptors.
 constexpr int kPointwise = 0, kConvolution = 1, kEngine = 2, kEngineConfig = 3, kHeuristics = 4, kExecutionPlan = 5;
 constexpr int kKnobChoice = 7, kOpConvForward = 10, kOpConvBackwardData = 12, kOpPointwise = 13, kOperationGraph = 15;
-constexpr int kVariantPack = 16, kTensor = 17, kMatmul = 18, kOpMatmul = 19;
+constexpr int kVariantPack = 16, kTensor = 17, kMatmul = 18, kOpMatmul = 19, kResample = 24, kOpResampleForward = 25;
+constexpr int kOpAttentionForward = 41;  // since cuDNN 9.13
 
 // Attributes.
 constexpr int kPointwiseMode = 0, kPointwiseMath = 1, kPointwiseNan = 2, kReluLower = 3, kReluUpper = 4, kReluSlope = 5;
@@ -47,11 +49,16 @@ constexpr int kTensorVirtual = 907, kTensorByValue = 908;
 constexpr int kPackIds = 1000, kPackPointers = 1001, kPackWorkspace = 1003;
 constexpr int kEngineGraph = 1300, kEngineIndex = 1301, kEngineNotes = 1303;
 constexpr int kMatmulType = 1500, kOpMatmulA = 1520, kOpMatmulB = 1521, kOpMatmulC = 1522, kOpMatmulDesc = 1523;
+constexpr int kResampleMode = 1700, kResampleMath = 1701, kResampleSpatial = 1702, kResamplePadsEnd = 1703;
+constexpr int kResamplePadsBegin = 1704, kResampleStrides = 1705, kResampleWindow = 1706, kResampleNan = 1707;
+constexpr int kResamplePadding = 1708, kOpResampleX = 1710, kOpResampleY = 1711, kOpResampleDesc = 1716;
+constexpr int kAttentionQ = 2800, kAttentionK = 2801, kAttentionV = 2802, kAttentionO = 2803, kAttentionScale = 2805;
 
 // Values.
 constexpr int kFloat32 = 0, kFloat16 = 2, kBfloat16 = 9;
 constexpr int kCrossCorrelation = 1;
 constexpr int kPropagateNan = 1;
+constexpr int kPadWithZero = 0, kPadWithNothing = 1;  // the latter: minus infinity
 constexpr int kHeurB = 1, kHeurFallback = 2, kHeurA = 3;
 constexpr int kNoteTensorCore = 0, kNoteDownConverts = 1, kNoteReducedSums = 2, kNoteNondeterministic = 4;
 

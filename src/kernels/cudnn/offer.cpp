@@ -47,7 +47,7 @@ class CudnnOfferer final : public LibraryOfferer {
     const cudnn::Library* library = cudnn::find_library();
     return library == nullptr ? "" : library->version;
   }
-  bool concerns(const Step& step) const override { return cudnn::is_graph_op(step.op); }
+  bool concerns(const Step& step) const override { return cudnn::is_graph_op(step); }
   std::string obstacle(const StepShape& shape) const override { return graph_for(shape).reason; }
 
   std::vector<std::string> proposals(const StepShape& shape) const override {

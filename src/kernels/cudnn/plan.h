@@ -56,6 +56,9 @@ class Plan {
   BackendObject make_tensor(size_t index) const;
   BackendObject make_convolution(const Parts& tensors);
   BackendObject make_product(const Parts& tensors);
+  BackendObject make_pool(const Parts& tensors);
+  BackendObject make_attention(const Parts& tensors) const;
+  BackendObject make_operation(const Parts& tensors);
   BackendObject make_pointwise(const PointwiseSpec& spec, const Parts& tensors);
   void append_proposals(int mode, size_t most, std::vector<EngineChoice>& out) const;
   bool is_welcome(const BackendObject& engine) const;
