@@ -62,6 +62,7 @@ Json BuildVerb::summary(const BuildResult& result, const std::string& path, size
           {"kernels_compiled", r.tuning.kernels_compiled},
           {"kernels_loaded", r.tuning.kernels_loaded},
           {"compile_s", r.tuning.compile_s},
+          {"tuning", {{"flagged", r.tuning.flagged}, {"suspicious", r.tuning.suspicious}}},
           {"arena_bytes", r.arena_bytes},
           {"arena_lower_bound", r.arena_lower_bound},
           {"stages_s", stages},
@@ -81,6 +82,12 @@ void BuildVerb::print_summary(const BuildResult& result, const std::string& path
              r.tuning.out_of_budget);
   fmt::print("kernels  {} compiled in {:.2f} s, {} from the cache\n", r.tuning.kernels_compiled, r.tuning.compile_s,
              r.tuning.kernels_loaded);
+  if (!r.tuning.flagged.empty()) {
+    fmt::print(
+        "flagged  {} kinds of steps below 30% of what the GPU's memory and arithmetic allow (--json lists them)\n",
+        r.tuning.flagged.size());
+  }
+  for (const std::string& line : r.tuning.suspicious) fmt::print("suspicious  {}\n", line);
   fmt::print("arena    {}, lower bound {}\n", bytes_text(static_cast<double>(r.arena_bytes)),
              bytes_text(static_cast<double>(r.arena_lower_bound)));
   std::string stages;

@@ -4,7 +4,7 @@
 #include "cli/text.h"
 #include "cli/verb.h"
 #include "codegen/cuda/nvrtc.h"
-#include "device/device.h"
+#include "device/limits.h"
 #include "kernels/cublaslt/library.h"
 #include "kernels/cudnn/library.h"
 
@@ -38,26 +38,10 @@ std::string text_of(const device::Found& found) {
   return info.driver.empty() ? text : text + ", driver of " + info.driver;
 }
 
-// Bytes read and written by a copy on the device, in GB/s: what no kernel over much data goes past.
+// What no kernel over much data goes past.
 double copy_rate(device::Device& device) {
   const size_t most = device.info().kind == "cpu" ? size_t{1} << 28 : size_t{1} << 30;
-  const size_t bytes = std::min(most, device.free_bytes() / 4);
-  device::Memory from(device, device::Memory::Kind::DEVICE);
-  device::Memory to(device, device::Memory::Kind::DEVICE);
-  const auto stream = device.make_stream();
-  const auto before = device.make_event();
-  const auto after = device.make_event();
-  stream->fill(from.ensure(bytes), 1, bytes);
-  to.ensure(bytes);
-  double best = 0;
-  for (int round = 0; round < 5; ++round) {
-    stream->record(*before);
-    stream->copy(to.data(), from.data(), bytes);
-    stream->record(*after);
-    stream->synchronize();
-    best = std::max(best, 2.0 * static_cast<double>(bytes) / device.elapsed_us(*before, *after) / 1e3);
-  }
-  return best;
+  return device::copy_gb_s(device, std::min(most, device.free_bytes() / 4), 1);
 }
 
 // A library that GPUs need, as it was found here; an empty version where it is not.

@@ -86,12 +86,8 @@ void ProfileVerb::print_steps(const Profile& p) const {
   }
 }
 
-void print_clocks(const char* when, const std::optional<profile::Clocks>& clocks) {
-  if (!clocks) return;
-  std::string held;
-  for (const std::string& reason : clocks->throttled) held += (held.empty() ? ", held back by " : ", ") + reason;
-  fmt::print("clocks      {}: {} MHz, memory {} MHz, {} C{}\n", when, clocks->sm_mhz, clocks->memory_mhz,
-             clocks->celsius, held);
+void print_clocks(const char* when, const std::optional<device::Clocks>& clocks) {
+  if (clocks) fmt::print("clocks      {}: {}\n", when, to_string(*clocks));
 }
 
 void print_parts(const Profile& p) {

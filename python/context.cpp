@@ -122,7 +122,8 @@ void bind_context(nb::module_& m) {
           "run_async", &PyContext::run_async, "inputs"_a.none(), "stream"_a, "outputs"_a = nb::none(),
           "Enqueues a run on a stream and returns. Tensors lie on the device or in page-locked memory, and stay until\n"
           "the stream has come past the run. Outputs that `outputs` does not name are deepjit.DeviceTensor.")
-      .def("synchronize", &PyContext::synchronize, "Waits for what run_async enqueued.")
+      .def("synchronize", &PyContext::synchronize,
+           "Waits for what run_async enqueued, and until the launches of the runs so far are ready to be replayed.")
       .def_prop_ro(
           "stream", [](const PyContext& self) { return reinterpret_cast<uintptr_t>(self.context.stream()); },
           "The stream of runs that name none, as a number; 0 on the CPU.")

@@ -98,6 +98,8 @@ nb::dict report_of(const Engine& engine) {
   tuning["kernels_compiled"] = report.kernels_compiled;
   tuning["kernels_loaded"] = report.kernels_loaded;
   tuning["compile_seconds"] = report.compile_seconds;
+  tuning["flagged"] = report.flagged;
+  tuning["suspicious"] = report.suspicious;
   nb::dict result;
   result["seconds"] = report.seconds;
   result["stages"] = stages;

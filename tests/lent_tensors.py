@@ -24,7 +24,7 @@ def load_driver():
 class Counts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in
                 ("bytes_in", "bytes_out", "bytes_within", "launches", "graphs_made", "graphs_updated",
-                 "graphs_launched", "waits")]  # fmt: skip
+                 "graphs_launched", "graphs_uploaded", "captures", "waits")]  # fmt: skip
 
 
 class _Tensor(ctypes.Structure):

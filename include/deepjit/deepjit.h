@@ -207,7 +207,7 @@ deepjit_status deepjit_context_run_with(deepjit_context* context, const deepjit_
                                         const deepjit_run_options* options);
 /* Where output `index` of the last run lies: deepjit_memory. */
 deepjit_status deepjit_context_output_memory(const deepjit_context* context, size_t index, int32_t* memory);
-/* Waits for runs with no_wait. */
+/* Waits for runs with no_wait, and until the launches of the runs so far are ready to be replayed. */
 deepjit_status deepjit_context_synchronize(deepjit_context* context);
 /* The stream of runs without one; NULL on the CPU. */
 void* deepjit_context_stream(const deepjit_context* context);

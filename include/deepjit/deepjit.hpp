@@ -235,8 +235,11 @@ struct BuildReport {
   int kernels_compiled = 0;               // generated kernels that were compiled for this build
   int kernels_loaded = 0;                 // ... that the tuning cache had
   double compile_seconds = 0;             // spent compiling them, over all threads
-  size_t arena_bytes = 0;                 // intermediate values at the largest shapes
-  size_t arena_lower_bound = 0;           // what no arena could go below
+  // Of a GPU that was there: kinds of steps whose kernels reach less than 30 % of what its memory and its arithmetic
+  // allow, and such as look faster than that, a line each.
+  std::vector<std::string> flagged, suspicious;
+  size_t arena_bytes = 0;        // intermediate values at the largest shapes
+  size_t arena_lower_bound = 0;  // what no arena could go below
   std::vector<std::string> warnings;
 };
 
@@ -333,7 +336,7 @@ class Context {
   // of this context comes after this one, on any stream. Errors that are known now are thrown, those of the device
   // later.
   const std::vector<Output>& run_async(const std::vector<Input>& inputs, void* stream, const RunOptions& options = {});
-  // Waits for what run_async() enqueued.
+  // Waits for what run_async() enqueued, and until the launches of the runs so far are ready to be replayed.
   void synchronize();
   // The stream of runs that name none; nullptr on the CPU.
   void* stream() const;

@@ -124,6 +124,8 @@ BuildReport to_public(const internal::BuildReport& report) {
   out.kernels_compiled = report.tuning.kernels_compiled;
   out.kernels_loaded = report.tuning.kernels_loaded;
   out.compile_seconds = report.tuning.compile_s;
+  out.flagged = report.tuning.flagged;
+  out.suspicious = report.tuning.suspicious;
   out.arena_bytes = report.arena_bytes;
   out.arena_lower_bound = report.arena_lower_bound;
   out.warnings = report.warnings;

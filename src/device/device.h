@@ -19,16 +19,20 @@
 namespace deepjit::device {
 
 struct Info {
-  std::string name;      // as open() takes it, with the number: "cuda:0"
-  std::string kind;      // "cpu", "cuda", "null"
-  std::string model;     // "NVIDIA H200"
-  std::string driver;    // version and file of what drives it; empty on the CPU
-  int architecture = 0;  // of its code, such as 90; 0: it loads none
-  int processors = 1;    // multiprocessors of a GPU
+  std::string name;            // as open() takes it, with the number: "cuda:0"
+  std::string kind;            // "cpu", "cuda", "null"
+  std::string model;           // "NVIDIA H200"
+  std::string driver;          // version and file of what drives it; empty on the CPU
+  std::string driver_version;  // "CUDA 13.0, 580.95.05"; empty on the CPU
+  int architecture = 0;        // of its code, such as 90; 0: it loads none
+  int processors = 1;          // multiprocessors of a GPU
   int threads_per_block = 1024;
   size_t shared_bytes_per_block = 0;  // the most that a block may ask for
+  size_t shared_bytes_per_processor = 0;
   size_t memory_bytes = 0;
   size_t l2_bytes = 0;
+  // The largest clocks and the width of its memory; 0: not told.
+  int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;
 };
 
 // The shape of one launch.
@@ -54,6 +58,16 @@ class Graph {
   virtual ~Graph() = default;
 };
 
+// What a stream captured. A graph of it may be made on any thread; that takes far longer than to capture.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Once. `older`, a graph that has been made before, becomes this one when it has the same nodes and only addresses
+  // and numbers differ, which is much faster than a new one; its launches that are under way are not touched. Nobody
+  // may launch it meanwhile.
+  virtual std::unique_ptr<Graph> make(std::unique_ptr<Graph> older = nullptr) = 0;
+};
+
 class Function {
  public:
   virtual ~Function() = default;
@@ -68,7 +82,7 @@ class Module {
   virtual const Function& function(const std::string& name) = 0;
 };
 
-// Between begin_capture() and end_capture() nothing runs: copies, fills, launches and records of events become the
+// Between begin_capture() and end_recording() nothing runs: copies, fills, launches and records of events become the
 // nodes of a graph, and other calls are not allowed. Host memory that a copy names must stay until the stream is past
 // it, and as long as a graph that holds the copy; an event too.
 class Stream {
@@ -85,10 +99,11 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   virtual void synchronize() = 0;
   virtual void begin_capture() = 0;
-  // `older`, a graph that has been launched before, becomes what was captured when it has the same nodes and only
-  // addresses and numbers differ: that is much faster than a new one. Launches of it that are under way are not
-  // touched.
-  virtual std::unique_ptr<Graph> end_capture(std::unique_ptr<Graph> older = nullptr) = 0;
+  virtual std::unique_ptr<Recording> end_recording() = 0;
+  // The graph of it at once.
+  std::unique_ptr<Graph> end_capture(std::unique_ptr<Graph> older = nullptr) {
+    return end_recording()->make(std::move(older));
+  }
   virtual void launch(const Graph& graph) = 0;
   // As the device's own library knows it: a CUstream.
   virtual void* handle() const = 0;

@@ -29,7 +29,7 @@ Json json_of(const StepRecord& r) {
   return one;
 }
 
-Json json_of(const std::optional<Clocks>& clocks) {
+Json json_of(const std::optional<device::Clocks>& clocks) {
   if (!clocks) return nullptr;
   return {{"sm_mhz", clocks->sm_mhz},
           {"memory_mhz", clocks->memory_mhz},

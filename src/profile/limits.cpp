@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "device/limits.h"
 #include "profile/fma.h"
 
 namespace deepjit::profile {
@@ -91,26 +92,10 @@ const Limits& cpu_limits(int threads) {
 Limits device_limits(device::Device& device) {
   const size_t most = device.info().kind == "cuda" ? size_t{512} << 20 : size_t{8} << 20;
   const size_t largest = std::min(most, device.free_bytes() / 4);
-  device::Memory from(device, device::Memory::Kind::DEVICE);
-  device::Memory to(device, device::Memory::Kind::DEVICE);
-  const auto stream = device.make_stream();
-  const auto before = device.make_event();
-  const auto after = device.make_event();
-  stream->fill(from.ensure(largest), 1, largest);
-  to.ensure(largest);
-  constexpr int kCopies = 8;
   Limits limits;
   for (const size_t bytes : {largest / 64, largest}) {
-    double best = 0;
-    for (int round = 0; round < 4 && bytes > 0; ++round) {
-      stream->record(*before);
-      for (int i = 0; i < kCopies; ++i) stream->copy(to.data(), from.data(), bytes);
-      stream->record(*after);
-      stream->synchronize();
-      const double us = device.elapsed_us(*before, *after);
-      if (us > 0) best = std::max(best, kCopies * 2.0 * static_cast<double>(bytes) / us / 1e3);
-    }
-    if (best > 0) limits.copies.push_back({2.0 * static_cast<double>(bytes), best});
+    const double rate = device::copy_gb_s(device, bytes, 8);
+    if (rate > 0) limits.copies.push_back({2.0 * static_cast<double>(bytes), rate});
   }
   return limits;
 }

@@ -9,7 +9,6 @@
 
 #include "profile/attribute.h"
 #include "profile/calls.h"
-#include "profile/gpu_clocks.h"
 #include "profile/limits.h"
 #include "profile/load.h"
 #include "profile/method.h"
@@ -158,14 +157,15 @@ class Profiler {
     {
       const Load load = busy();
       result_.warm_up = warm_up(options_.warm_up_s, [&] { plain_run(); });
-      if (on_device_) result_.clocks_before = gpu_clocks(device());
+      if (on_device_) result_.clocks_before = device::gpu_clocks(device());
     }
     context_.measure_device_time(true);
-    plain_run();  // the graph that tells time is another
+    plain_run();
+    context_.finish();  // with the graph that tells time, which is another
     if (!measured_by_cupti()) measure_in_turns();
     if (on_device_) result_.unprofiled_device = times_of(std::move(device_us_));
     samples_.close();
-    if (on_device_) result_.clocks_after = gpu_clocks(device());
+    if (on_device_) result_.clocks_after = device::gpu_clocks(device());
     describe();
     fill_records();
     return std::move(result_);

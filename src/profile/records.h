@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "device/clocks.h"
+
 namespace deepjit::profile {
 
 // Over the runs. `typical` is the mean over the half of the runs whose wall times lie in the middle: unlike
@@ -63,12 +65,6 @@ struct WarmUp {
   bool stable = false;  // the last batches of runs took the same time
 };
 
-// A GPU's clocks, when its management library is there.
-struct Clocks {
-  int sm_mhz = 0, memory_mhz = 0, celsius = 0;
-  std::vector<std::string> throttled;  // why the clocks were held back
-};
-
 constexpr int32_t kInputsAndOutputs = -2;
 
 // Where the time of one run went, for a trace. Spans of the host nest; those of a device follow each other.
@@ -104,7 +100,7 @@ struct Profile {
   std::vector<Part> parts;
   Limits limits;
   WarmUp warm_up;
-  std::optional<Clocks> clocks_before, clocks_after;
+  std::optional<device::Clocks> clocks_before, clocks_after;
   std::vector<std::string> kernels;  // names of kernels on the device
   Timeline typical;                  // a run of about the median time
 };

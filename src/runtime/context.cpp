@@ -91,7 +91,10 @@ Context::Cached& Context::bound_for(std::span<const TensorView> inputs) {
   cached.info = &engine_->info_for(inputs);
   cached.binding = bind(*cached.info, request);
   if (cache_.size() >= static_cast<size_t>(limits::bindings)) {
-    if (device_ != nullptr) device_->finish();
+    if (device_ != nullptr) {
+      device_->finish();
+      device_->forget(*cache_.back().binding);
+    }
     cache_.pop_back();
   }
   cache_.push_front(std::move(cached));
@@ -222,7 +225,9 @@ void Context::run_on_host(Cached& cached, const RunRequest& request, std::vector
 void Context::finish() {
   const Exclusive exclusive(running_);
   enter();
-  if (device_ != nullptr) device_->finish();
+  if (device_ == nullptr) return;
+  device_->finish();
+  device_->settle();
 }
 
 size_t Context::memory_bytes() const {
@@ -255,8 +260,10 @@ void Context::measure_device_time(bool on) {
 double Context::replay_us() {
   if (device_ == nullptr) return 0;
   if (cache_.empty()) throw Error(Code::STATE, "there is no run to replay");
-  return device_->replay_us(*cache_.front().binding);
+  return device_->replay_us(*cache_.front().info, *cache_.front().binding);
 }
+
+GraphCounts Context::graph_counts() const { return device_ == nullptr ? GraphCounts{} : device_->graph_counts(); }
 
 const Binding* Context::last_binding() const { return cache_.empty() ? nullptr : cache_.front().binding.get(); }
 

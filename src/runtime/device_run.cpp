@@ -138,7 +138,8 @@ DeviceRun::DeviceRun(std::shared_ptr<const DeviceSide> side)
       fault_(device(), device::Memory::Kind::HOST),
       io_(side_->shared_device()),
       host_(side_->shared_device()),
-      use_{&device(), stream_.get(), before_.get(), after_.get()} {
+      use_{&device(), stream_.get(), before_.get(), after_.get()},
+      jobs_(side_->background()) {
   use_.fault = static_cast<int*>(fault_.ensure(sizeof(int)));
   *use_.fault = 0;
 }
@@ -156,6 +157,8 @@ void DeviceRun::check_indices(const Program& program) {
 }
 
 DeviceRun::~DeviceRun() {
+  ending_ = true;
+  settle();
   try {
     finish();
   } catch (const Error&) {  // the device is lost
@@ -196,7 +199,7 @@ void DeviceRun::prepare(const ProgramInfo& info, Binding& binding) {
   binding.on_device = std::move(made);
 }
 
-// Points every slot but inputs and outputs at memory. A block that has moved makes graphs of before useless.
+// Points every slot but inputs and outputs at memory. Graphs of a block that has moved fit no more.
 void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBinding& own) {
   const size_t arena = arena_on_device(binding);
   if (arena > memory_.bytes()) finish();
@@ -205,7 +208,7 @@ void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBi
   if (own.base == base && own.host_base == host_base) return;
   own.base = base;
   own.host_base = host_base;
-  for (GraphCache& graphs : own.graphs) graphs.clear();
+  retire_graphs(binding, own);
   place(binding, base);
   if (binding.host != nullptr) place(*binding.host, host_base);
   const auto slot = [&](int32_t buffer) -> Slot& { return binding.slots[static_cast<size_t>(buffer)]; };
@@ -215,38 +218,6 @@ void DeviceRun::place_values(const ProgramInfo& info, Binding& binding, DeviceBi
     slot(static_cast<int32_t>(i)).data = buffer.constant.defined() ? side_->constant(buffer.constant) : nullptr;
   }
   for (const auto& [buffer, address] : own.known_places) slot(buffer).data = address;
-}
-
-void DeviceRun::enqueue(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch,
-                        device::Stream& stream, Observer* observer) {
-  const bool timed = measure_ && binding.host == nullptr;
-  use_.stream = &stream;
-  if (timed) stream.record(*start_);
-  void* scratch = at(own.base, device_size(binding.arena_bytes));
-  execute_steps(info, binding, stretch.first, stretch.end, scratch, observer);
-  if (timed) stream.record(*end_);
-}
-
-// Captured on the context's own stream: the caller's has work of its own.
-device::Graph& DeviceRun::graph_of(const ProgramInfo& info, Binding& binding, DeviceBinding& own,
-                                   const Stretch& stretch) {
-  GraphCache& graphs = own.graphs[stretch.turn];
-  const bool timed = measure_ && binding.host == nullptr;
-  if (device::Graph* graph = graphs.find(io_.addresses(), timed)) return *graph;
-  stream_->begin_capture();
-  try {
-    enqueue(info, binding, own, stretch, *stream_, nullptr);
-  } catch (...) {
-    stream_->end_capture();
-    throw;
-  }
-  return *graphs.keep(io_.addresses(), timed, stream_->end_capture(graphs.take_oldest()));
-}
-
-void DeviceRun::launch(const ProgramInfo& info, Binding& binding, DeviceBinding& own, const Stretch& stretch,
-                       device::Stream& stream, Observer* observer) {
-  if (observer == nullptr && own.runs > 0) return stream.launch(graph_of(info, binding, own, stretch));
-  enqueue(info, binding, own, stretch, stream, observer);
 }
 
 void DeviceRun::run_in_turns(const ProgramInfo& info, Binding& binding, DeviceBinding& own, device::Stream& stream,
@@ -291,8 +262,15 @@ void DeviceRun::come_after(device::Stream& stream, std::span<void* const> others
 void DeviceRun::run_on(device::Stream& stream, const ProgramInfo& info, Binding& binding, const RunRequest& request,
                        Observer* observer) {
   DeviceBinding& own = *binding.on_device;
+  const std::lock_guard<FairMutex> lock(launching_);
+  missing_.clear();
   place_values(info, binding, own);
-  io_.bind(info, binding, own.io, request, [&] { finish(); });
+  io_.bind(info, binding, own.io, request, [&] {
+    finish();
+    ++areas_;
+  });
+  if (own.areas != areas_) retire_graphs(binding, own);
+  own.areas = areas_;
   come_after(stream, request.after);
   if (binding.host != nullptr) host_.bind(info, *binding.host, binding.outputs, request, io_, stream);
   use_.stream = &stream;
@@ -303,7 +281,12 @@ void DeviceRun::run_on(device::Stream& stream, const ProgramInfo& info, Binding&
   if (observer != nullptr) observer->begin_copy(Observer::Copy::OUT, use_);
   io_.copy_out(stream);
   if (observer != nullptr) observer->end_copy(Observer::Copy::OUT, use_);
-  ++own.runs;
+  own.last.addresses = io_.addresses();
+  own.last.tells_time = observer == nullptr && measure_ && binding.host == nullptr;
+  if (!missing_.empty()) post_graphs(info, binding);
+}
+
+void DeviceRun::wait_for(device::Stream& stream, const ProgramInfo& info, const RunRequest& request) {
   if (request.wait && !request.stream) {
     stream.synchronize();
     pending_ = false;  // this run came after it
@@ -320,15 +303,17 @@ void DeviceRun::run_on(device::Stream& stream, const ProgramInfo& info, Binding&
 void DeviceRun::run(const ProgramInfo& info, Binding& binding, const RunRequest& request,
                     std::vector<RunOutput>& outputs, Observer* observer) {
   if (!request.wait && observer != nullptr) throw Error(Code::STATE, "a run that is timed by steps is waited for");
-  if (binding.on_device == nullptr) prepare(info, binding);
+  if (binding.on_device == nullptr) prepare(info, binding);  // nobody else knows it yet
   device::Stream& stream = stream_for(request);
   try {
     run_on(stream, info, binding, request, observer);
+    wait_for(stream, info, request);
     outputs.resize(binding.outputs.size());
     if (binding.host != nullptr) {
       host_.deliver(info, *binding.host, binding.outputs, request, io_, stream, outputs);
     }
   } catch (...) {
+    give_up_missing(binding);
     try {
       stream.synchronize();   // the memory must be at rest before it is used again
     } catch (const Error&) {  // the first failure is the one to tell
@@ -350,19 +335,6 @@ Tensor DeviceRun::download(const TensorView& view, std::span<void* const> after)
   stream_->copy_out(copy.view().data, view.data, bytes_of(view));
   stream_->synchronize();
   return copy;
-}
-
-double DeviceRun::replay_us(const Binding& binding) {
-  constexpr int kReplays = 4;  // the last one is timed
-  const DeviceBinding* own = binding.on_device.get();
-  const device::Graph* graph = own == nullptr ? nullptr : own->graphs[0].latest_that_tells_time();
-  if (graph == nullptr) {
-    throw Error(Code::STATE, "there is no run to replay", "run twice with its time measured");
-  }
-  finish();
-  for (int i = 0; i < kReplays; ++i) stream_->launch(*graph);
-  stream_->synchronize();
-  return device().elapsed_us(*start_, *end_);
 }
 
 }  // namespace deepjit

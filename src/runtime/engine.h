@@ -69,7 +69,7 @@ class Context {
   // The same with inputs and outputs on the engine's device, on a stream of the caller, or without waiting. Outputs
   // that lie in memory of the context are valid until its next run. ARGUMENT for what the engine's device cannot do.
   void run(const RunRequest& request, std::vector<RunOutput>& outputs);
-  // Waits for runs that nobody has waited for.
+  // Waits for runs that nobody has waited for, and for graphs of launches that are being made meanwhile.
   void finish();
 
   // Bytes that the context holds for intermediate values and outputs.
@@ -82,6 +82,8 @@ class Context {
   void measure_device_time(bool on);
   // The launches of the last run once more, without copies; see DeviceRun. 0 on the CPU.
   double replay_us();
+  // How launches reached a device so far.
+  GraphCounts graph_counts() const;
   double device_us() const { return device_ == nullptr ? 0 : device_->device_us(); }
   // The binding of the last run; nullptr before.
   const Binding* last_binding() const;

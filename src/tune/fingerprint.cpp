@@ -20,10 +20,6 @@ std::string cpu_model() {
   return "unknown";
 }
 
-std::string gpu_text(const device::Info& info) {
-  return fmt::format("{} sm_{} {}", info.model, info.architecture, info.driver.substr(0, info.driver.find(',')));
-}
-
 // The steps of a region and how they hang together, by numbers of its own.
 std::string wiring(const Program& program, const Step& region) {
   if (region.op != kRegionOp) return "";
@@ -47,6 +43,12 @@ std::string wiring(const Program& program, const Step& region) {
 
 }  // namespace
 
+std::string gpu_text(const device::Info& info) {
+  return fmt::format("{} sm_{} processors={} shared={}/{} l2={} clock={} memory={}x{} {}", info.model,
+                     info.architecture, info.processors, info.shared_bytes_per_block, info.shared_bytes_per_processor,
+                     info.l2_bytes, info.clock_khz, info.memory_clock_khz, info.memory_bus_bits, info.driver_version);
+}
+
 std::string fingerprint_text(const Program& program, const TuneTask& task, const TuneOptions& options) {
   static const std::string cpu = cpu_model();
   const Step& step = program.steps[static_cast<size_t>(task.step)];
@@ -68,6 +70,7 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, const
   if (options.device != "cpu") {
     text += " gpu=" + (options.present == nullptr ? "none" : gpu_text(options.present->info()));
     for (int architecture : options.architectures) text += " sm_" + std::to_string(architecture);
+    if (options.cold_constants) text += " cold";
   } else {
     text += " threads=" + std::to_string(options.threads) + " cpu=" + cpu;
   }

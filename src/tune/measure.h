@@ -17,9 +17,10 @@ namespace deepjit {
 class Workbench {
  public:
   // `adversarial` mixes special values into the floating-point inputs. `rows`: the step reduces, so that an element of
-  // its result stands for a row. With a device, kernels run there; the reference runs on the host.
+  // its result stands for a row. With a device, kernels run there; the reference runs on the host. `cold`: constants
+  // are timed as they lie there in a large program.
   Workbench(const Step& step, const TuneTask& task, bool adversarial, uint64_t seed, bool rows = false,
-            device::Device* device = nullptr);
+            device::Device* device = nullptr, bool cold = false);
 
   // A region's values are rounded where it stores them (wide_region.h). Of a large result on a device, a part is
   // computed (part_reference.h), which errors() looks at.
@@ -34,6 +35,8 @@ class Workbench {
   // Microseconds of one of `repeats` runs in a row.
   double sample(Kernel& kernel, int repeats);
   bool on_device() const { return device_ != nullptr; }
+  // Runs the kernel until a device has its clocks up; the host needs no such thing.
+  void warm_up(Kernel& kernel);
   // What an error is relative to. OUTPUT: the largest value of the output. ELEMENT: the value itself, or the largest of
   // its row where the step goes over rows (a sum's error is that of its terms: see docs/codegen.md).
   enum class Scale { OUTPUT, ELEMENT };

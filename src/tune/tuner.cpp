@@ -10,10 +10,13 @@
 #include <set>
 
 #include "base/sha256.h"
+#include "device/clocks.h"
 #include "kernels/kernel_cache.h"
 #include "tune/cache.h"
 #include "tune/candidate.h"
 #include "tune/compile_ahead.h"
+#include "tune/device_bench.h"
+#include "tune/roofline.h"
 #include "tune/verify.h"
 
 namespace deepjit {
@@ -36,6 +39,9 @@ class Tuner {
     for (Choice& choice : report_.choices) chosen_.emplace(choice.fingerprint, std::move(choice));
     report_.choices.clear();
     if (!options.lock_text.empty()) locked_ = read_lock(options.lock_text);
+    if (options_.present != nullptr) {
+      options_.cold_constants = constants_are_cold(program_, options_.present->info());
+    }
     for (const Offerer* offerer : offerers()) providers_.push_back({offerer, find_launcher(offerer->name())});
     providers_.insert(providers_.end(), options.more_providers.begin(), options.more_providers.end());
   }
@@ -46,6 +52,7 @@ class Tuner {
     const std::vector<const TuneTask*> ahead = on_gpu(options_) ? outside_regions(order) : order;
     if (options_.present != nullptr) ask_libraries(ahead);
     compile_ahead(compile_jobs(ahead), [this] { return out_of_time(); });
+    log_device("before");
     for (const TuneTask* task : order) {
       if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
@@ -54,13 +61,17 @@ class Tuner {
       if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
       apply(step, shape, offers.tactics, it->second);
       note_unfused(*task, step, it->second);
+      note_roofline(shape, it->second, step);
       if (on_gpu(options_) && step.tactic.provider != kReference) cover(step);
       if (on_gpu(options_) && step.tactic.provider == kReference) {
         report_.refused[task->step] = offers.tactics.empty() ? offers.refused.reason : faults_[key];
       }
       if (options_.progress) options_.progress(++done, tasks.size());
     }
+    log_device("after");
     drop_packed_constants();
+    for (std::string& line : roofline_.flagged()) report_.flagged.push_back(std::move(line));
+    for (std::string& line : roofline_.suspicious()) report_.suspicious.push_back(std::move(line));
     for (const auto& [key, choice] : chosen_) report_.choices.push_back(choice);
     report_.lock_text = write_lock(report_.choices);
     report_.kernels_compiled += kernels_.compiled();
@@ -218,6 +229,29 @@ class Tuner {
     return options_.budget_s > 0 && spent.count() > options_.budget_s;
   }
 
+  // A line of the lab-book: what is measured on, and its clocks now.
+  void log_device(const char* when) const {
+    if (options_.present == nullptr) return;
+    const std::optional<device::Clocks> clocks = device::gpu_clocks(*options_.present);
+    log(fmt::format("{} tuning: {}, constants {}{}", when, gpu_text(options_.present->info()),
+                    options_.cold_constants ? "cold" : "warm", clocks ? ", " + to_string(*clocks) : ""));
+  }
+
+  void note_roofline(const StepShape& shape, const Choice& choice, const Step& step) {
+    if (options_.present == nullptr || step.tactic.provider == kReference) return;
+    const auto roofline = roofline_of(shape, choice.time_us, options_.present->info());
+    if (roofline) roofline_.add(choice.fingerprint, step, choice.time_us, *roofline);
+  }
+
+  // Behind a candidate's line.
+  std::string roofline_text(const StepShape& shape, const Candidate& candidate) const {
+    if (options_.present == nullptr) return "";
+    const auto roofline = roofline_of(shape, candidate.timing.centre_us, options_.present->info());
+    if (!roofline) return "";
+    const char* verdict = roofline->suspicious ? ", faster than the GPU can be" : roofline->flagged ? ", flagged" : "";
+    return ", " + to_string(*roofline) + verdict;
+  }
+
   void log(const std::string& line) const {
     if (options_.log) options_.log(line);
   }
@@ -331,8 +365,9 @@ class Tuner {
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].timing = timings[i];
     const Candidate& best = pick(candidates, options_.force_tactic);
     for (const Candidate& c : candidates) {
-      log(fmt::format("{} {}: {} {:.2f} us +-{:.2f}, error {:.1e}{}", step.name, step.op, tactic_name(c.tactic),
-                      c.timing.centre_us, c.timing.spread_us, c.error, &c == &best ? " <- selected" : ""));
+      log(fmt::format("{} {}: {} {:.2f} us +-{:.2f}, error {:.1e}{}{}", step.name, step.op, tactic_name(c.tactic),
+                      c.timing.centre_us, c.timing.spread_us, c.error, roofline_text(shape, c),
+                      &c == &best ? " <- selected" : ""));
     }
     choice.tactic = tactic_name(best.tactic);
     choice.time_us = best.timing.centre_us;
@@ -407,7 +442,7 @@ class Tuner {
   }
 
   Program& program_;
-  const TuneOptions& options_;
+  TuneOptions options_;
   TuningCache cache_;
   mutable KernelCache kernels_;
   std::chrono::steady_clock::time_point start_;
@@ -418,6 +453,7 @@ class Tuner {
   std::map<std::string, Refusal> refused_;     // by fingerprint: regions that no provider generates
   std::vector<Provider> providers_;
   std::map<const TuneTask*, Asked> asked_;
+  RooflineReport roofline_;
   TuneReport report_;
 };
 

@@ -41,6 +41,7 @@ struct TuneOptions {
   // verified nor timed. Kernels are compiled for all `architectures`.
   std::shared_ptr<device::Device> present = nullptr;
   std::vector<int> architectures = {};
+  bool cold_constants = false;  // set by tune(): see constants_are_cold
   int threads = 1;
   double budget_s = 0;       // 0: no limit. Steps not reached in time keep the reference
   std::string cache_dir;     // of choices and compiled kernels; empty: no cache
@@ -72,6 +73,9 @@ struct TuneReport {
   int kernels_compiled = 0;  // generated kernels that were compiled now
   int kernels_loaded = 0;    // ... that the cache had
   double compile_s = 0;      // spent compiling, over all threads
+  // Of a GPU here: the kinds of steps whose kernels are far from what it can do, and those that look better than can be
+  // (roofline.h), a line each.
+  std::vector<std::string> flagged = {}, suspicious = {};
   std::string lock_text;
   // Of a GPU: steps that got no kernel, and why.
   std::map<int32_t, std::string> refused = {};
@@ -88,9 +92,12 @@ TuneReport tune(Program& program, const std::vector<TuneTask>& tasks, const Tune
 // rest. One unit in the last place of a 16-bit float passes whatever the tolerance.
 double tolerance_of(DType type);
 
-// The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU or GPU, library versions, and the
-// tolerance when it is the user's own.
+// The text that fingerprints a task: op, attributes, shapes, dtypes, threads, CPU or GPU, library versions, whether
+// constants are measured cold, and the tolerance when it is the user's own.
 std::string fingerprint_text(const Program& program, const TuneTask& task, const TuneOptions& options);
+
+// What of a GPU and its driver decides times; not the clocks of the moment.
+std::string gpu_text(const device::Info& info);
 
 std::string write_lock(const std::vector<Choice>& choices);
 // Throws Error(ARGUMENT) with the line number for a line that is not understood.

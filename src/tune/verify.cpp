@@ -40,7 +40,7 @@ Verifier::Verifier(const Program& program, const TuneTask& task, const StepShape
       task_(task),
       shape_(shape),
       options_(options),
-      plain_(*shape.step, task, false, 1, false, options.present.get()) {
+      plain_(*shape.step, task, false, 1, false, options.present.get(), options.cold_constants) {
   plain_.run_reference(shape);
 }
 

@@ -86,11 +86,14 @@ TEST_F(OnStandIn, WhatLiesOnTheDeviceIsUsedThere) {
     EXPECT_TRUE(z.same(3, kCount));
     EXPECT_EQ(outputs[0].data, y.data());
     EXPECT_EQ(outputs[1].memory, MemoryKind::DEVICE);
+    context_->synchronize();
   }
   const fake_cuda_counts counts = fake_->take_counts();
   EXPECT_EQ(counts.bytes_in + counts.bytes_out, 0u);
   EXPECT_EQ(counts.bytes_within, 4 * kCount * 8);  // z is a copy of x
+  EXPECT_EQ(counts.captures, 1u);
   EXPECT_EQ(counts.graphs_made, 1u);
+  EXPECT_EQ(counts.graphs_uploaded, 1u);
   EXPECT_EQ(counts.graphs_launched, 3u);
 }
 
@@ -125,12 +128,36 @@ TEST_F(OnStandIn, SetsOfBuffersKeepTheirGraphs) {
       context.run({input(x[i]->data())}, into(*y[i], *z[i]));
       ASSERT_TRUE(y[i]->twice(static_cast<int64_t>(100 * i), kCount)) << sets << " sets, run " << run;
       ASSERT_TRUE(z[i]->same(static_cast<int64_t>(100 * i), kCount));
+      context.synchronize();
     }
     const fake_cuda_counts counts = fake_->take_counts();
-    EXPECT_EQ(counts.graphs_made, std::min<size_t>(sets, 4)) << sets;
-    EXPECT_EQ(counts.graphs_updated, sets <= 4 ? 0u : 23u - 4) << sets;
-    EXPECT_EQ(counts.graphs_launched, 23u);
+    const size_t graphs = std::min<size_t>(sets, 4);
+    EXPECT_EQ(counts.graphs_made, graphs) << sets;
+    EXPECT_EQ(counts.graphs_updated, 0u) << sets;
+    EXPECT_EQ(counts.graphs_launched, 24 / sets * graphs - graphs) << sets;
   }
+}
+
+// Two sets come for long enough to take the graphs of others.
+TEST_F(OnStandIn, AGraphIsTurnedIntoThatOfOtherBuffers) {
+  std::vector<std::unique_ptr<StandInWords>> x, y, z;
+  for (size_t i = 0; i < 6; ++i) {
+    x.push_back(std::make_unique<StandInWords>(kCount, FAKE_CUDA_HERE, static_cast<int64_t>(100 * i)));
+    y.push_back(std::make_unique<StandInWords>(kCount));
+    z.push_back(std::make_unique<StandInWords>(kCount));
+  }
+  fake_->take_counts();
+  for (size_t run = 0; run < 44; ++run) {
+    const size_t i = run < 4 ? run : 4 + run % 2;
+    std::fill_n(y[i]->data(), kCount, -1);
+    context_->run({input(x[i]->data())}, into(*y[i], *z[i]));
+    ASSERT_TRUE(y[i]->twice(static_cast<int64_t>(100 * i), kCount)) << run;
+    context_->synchronize();
+  }
+  const fake_cuda_counts counts = fake_->take_counts();
+  EXPECT_EQ(counts.graphs_made, 4u);
+  EXPECT_EQ(counts.graphs_updated, 2u);
+  EXPECT_GE(counts.graphs_launched, 20u);
 }
 
 TEST_F(OnStandIn, AddressesThatAreNotAlignedAreCopiedThere) {

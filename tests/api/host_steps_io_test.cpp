@@ -59,6 +59,7 @@ TEST_F(OnStandInHostSteps, HostMemory) {
     std::iota(x.begin(), x.end(), first);
     const std::vector<Output>& outputs = context_->run({input(x.data(), MemoryKind::HOST)});
     expect_right(words(outputs[0]), words(outputs[1]), words(outputs[2]), first);
+    context_->synchronize();
   }
   const fake_cuda_counts counts = fake_->take_counts();
   EXPECT_EQ(counts.bytes_in, 4 * kCount * 8);   // x

@@ -73,7 +73,7 @@ class EmulatedDevice final : public device::Device {
     void record(device::Event&) override {}
     void synchronize() override {}
     void begin_capture() override { throw Error(Code::STATE, "no graphs here"); }
-    std::unique_ptr<device::Graph> end_capture(std::unique_ptr<device::Graph>) override { return nullptr; }
+    std::unique_ptr<device::Recording> end_recording() override { return nullptr; }
     void wait(const device::Event&) override {}
     void* handle() const override { return nullptr; }
     void launch(const device::Graph&) override {}

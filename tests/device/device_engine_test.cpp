@@ -88,9 +88,6 @@ TEST(DeviceEngine, ReplaysTheLaunchesOfTheLastRun) {
   context.measure_device_time(true);
   EXPECT_EQ(code_of([&] { context.replay_us(); }), Code::STATE);
   f.run(context, x, outputs);
-  EXPECT_EQ(code_of([&] { context.replay_us(); }), Code::STATE);  // the first run captures nothing
-  f.run(context, x, outputs);
-  f.device->take_calls();
   EXPECT_GE(context.replay_us(), 0);
   const auto calls = f.device->take_calls();
   EXPECT_EQ(count(calls, Kind::GRAPH), 4u);
@@ -98,7 +95,7 @@ TEST(DeviceEngine, ReplaysTheLaunchesOfTheLastRun) {
   EXPECT_EQ(count(calls, Kind::COPY_IN), 0u);
   context.measure_device_time(false);
   f.run(context, x, outputs);
-  EXPECT_EQ(code_of([&] { context.replay_us(); }), Code::STATE);  // this graph tells no time
+  EXPECT_EQ(code_of([&] { context.replay_us(); }), Code::STATE);  // it told no time
 }
 
 // Copies of inputs and outputs stand outside, and so do delays of the host.
@@ -111,6 +108,7 @@ TEST(DeviceEngine, AGraphTellsTheTimeOfItsLaunches) {
   EXPECT_EQ(count(f.run(context, x, outputs), Kind::RECORD), 0u);
   for (int i = 0; i < 2; ++i) {
     context.measure_device_time(true);
+    if (i == 0) f.run(context, x, outputs);  // another graph
     const auto calls = f.run(context, x, outputs);
     std::vector<Kind> replayed;
     for (const auto& record : calls) {
@@ -136,11 +134,11 @@ TEST(DeviceEngine, ALargerShapeMovesTheMemoryAndTheGraphWithIt) {
   EXPECT_EQ(call.shape.blocks, 8u * 132);  // 1875 blocks find work, 8 of 256 threads fit a processor
   EXPECT_EQ(call.arguments[5], 30000u);
   const auto base = call.arguments[0];
-  for (int i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < 3; ++i) {
     const auto again = f.run(context, small, outputs);
     EXPECT_EQ(launch_of(again).call.arguments[5], 3u);
     EXPECT_NEAR(static_cast<double>(launch_of(again).call.arguments[0]), static_cast<double>(base), 8 << 20);
-    EXPECT_EQ(count(again, Kind::GRAPH), 1u);
+    EXPECT_EQ(count(again, Kind::GRAPH), i == 0 ? 0u : 1u);
     EXPECT_EQ(std::memcmp(outputs[1].data, small.view().data, 3 * 64 * 4), 0);
   }
 }
@@ -276,6 +274,8 @@ TEST(DeviceEngine, TimesStepsAndRuns) {
   EXPECT_EQ(count(f.run(context, x, outputs), Kind::GRAPH), 0u);
   EXPECT_EQ(steps.seen, 1);
   context.set_observer(nullptr);
+  f.run(context, x, outputs);
+  EXPECT_GT(context.device_us(), 0);
   EXPECT_EQ(count(f.run(context, x, outputs), Kind::GRAPH), 1u);
   EXPECT_GT(context.device_us(), 0);
 }

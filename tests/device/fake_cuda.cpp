@@ -222,6 +222,16 @@ int emulate(fake_gpu::Launch launch, const std::vector<uint64_t>& a, unsigned bl
   return kLaunchFailed;
 }
 
+// Another GPU or driver for a test: DEEPJIT_FAKE_CUDA="driver=12080 attribute38=1000000".
+bool given(const std::string& name, int* value) {
+  const char* text = std::getenv("DEEPJIT_FAKE_CUDA");
+  const std::string all = text == nullptr ? "" : " " + std::string(text);
+  const size_t at = all.find(" " + name + "=");
+  if (at == std::string::npos) return false;
+  *value = std::atoi(all.c_str() + at + name.size() + 2);
+  return true;
+}
+
 }  // namespace
 
 extern "C" {
@@ -283,7 +293,11 @@ void fake_cuda_finish(void* stream) {
 }
 
 int cuInit(unsigned flags) { return flags == 0 ? kOk : kInvalidValue; }
-int cuDriverGetVersion(int* version) { return *version = 13000, kOk; }
+int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  given("driver", version);
+  return kOk;
+}
 int cuGetErrorName(int error, const char** name) {
   return *name = error == kOutOfMemory ? "OUT_OF_MEMORY" : "ERROR", kOk;
 }
@@ -294,11 +308,20 @@ int cuDeviceGetName(char* name, int size, int) {
   return std::strncpy(name, "Stand-in", static_cast<size_t>(size)), kOk;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
+  if (given("attribute" + std::to_string(attribute), value)) return kOk;
   switch (attribute) {
     case 1:
       return *value = 1024, kOk;
+    case 13:
+      return *value = 1'980'000, kOk;
     case 16:
       return *value = 132, kOk;
+    case 36:
+      return *value = 3'201'000, kOk;
+    case 37:
+      return *value = 6144, kOk;
+    case 81:
+      return *value = kShared + 1024, kOk;
     case 38:
       return *value = 50 << 20, kOk;
     case 75:
@@ -459,6 +482,7 @@ int cuStreamBeginCapture_v2(Stream* handle, int mode) {
   Stream* stream = stream_of(handle);
   if (!has_context() || mode != 1 || stream == nullptr || stream->capture != nullptr) return kInvalidValue;
   if (stream == &legacy) return kCaptureImplicit;
+  ++counts.captures;
   return stream->capture = std::make_unique<Graph>(), lost;
 }
 int cuStreamEndCapture(Stream* handle, Graph** graph) {
@@ -598,6 +622,14 @@ int cuGraphLaunch(Graph* exec, Stream* handle) {
     for (const Node& node : nodes) node.work();
   });
   return kOk;
+}
+int cuGraphUpload(Graph* exec, Stream* handle) {
+  const Lock lock(mutex);
+  if (!has_context() || exec == nullptr) return kInvalidValue;
+  const Stream* stream = stream_of(handle);
+  if (stream == nullptr) return kInvalidHandle;
+  if (stream->capture != nullptr) return kCaptureUnsupported;
+  return ++counts.graphs_uploaded, lost;
 }
 int cuGraphDestroy(Graph* graph) { return delete graph, kOk; }
 int cuGraphExecDestroy(Graph* exec) { return delete exec, kOk; }

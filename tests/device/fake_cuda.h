@@ -16,6 +16,8 @@ struct fake_cuda_counts {
   uint64_t graphs_made = 0;
   uint64_t graphs_updated = 0;
   uint64_t graphs_launched = 0;
+  uint64_t graphs_uploaded = 0;
+  uint64_t captures = 0;
   uint64_t waits = 0;  // of a stream for an event
 };
 fake_cuda_counts fake_cuda_take_counts();

@@ -195,26 +195,17 @@ TEST_F(StandInCudnnTest, PoolsAndAttentionAgreeWithTheReference) {
   }
 }
 
-// The columns from `first` on.
-Tensor columns(const Tensor& all, int64_t first, int64_t count) {
-  const int64_t width = all.dims().back(), rows = all.count() / width;
-  Tensor out(all.dtype(), {all.dims()[0], all.dims()[1], count});
-  for (int64_t row = 0; row < rows; ++row) {
-    std::memcpy(out.as<uint16_t>() + row * count, all.as<uint16_t>() + row * width + first,
-                static_cast<size_t>(count) * 2);
-  }
-  return out;
-}
-
 // Q, K and V side by side in one tensor.
 TEST_F(StandInCudnnTest, AttentionReadsPartsOfATensor) {
   const Tensor all = half(random_f32({2, 5, 3 * 32}, 1));
-  const AttrList two = {{"q_num_heads", int64_t{2}}, {"kv_num_heads", int64_t{2}}};
-  const std::vector<Tensor> expected =
-      run_op("Attention", two, {columns(all, 0, 32), columns(all, 32, 32), columns(all, 64, 32)});
-  AttrList parts = two;
-  parts.insert(parts.end(), {{"q_start", int64_t{0}}, {"k_start", int64_t{32}}, {"v_start", int64_t{64}}});
-  const StepCase c{"deepjit.Attention", parts, {all, all, all}};
+  const StepCase c{"deepjit.Attention",
+                   {{"q_num_heads", int64_t{2}},
+                    {"kv_num_heads", int64_t{2}},
+                    {"head_size", int64_t{16}},
+                    {"starts", std::vector<int64_t>{0, 32, 64}},
+                    {"tokens_first", std::vector<int64_t>{0, 0, 0, 1}}},
+                   {all, all, all}};
+  const std::vector<Tensor> expected = run_op(c.op, c.attrs, c.inputs);
   const BoundCase bound(c, expected);
   const StepShape shape = shape_of(bound);
   const Offer offer = cudnn_offerer().offer(shape);

@@ -52,6 +52,7 @@ def test_inputs_and_outputs_stay_where_they_are(engine, driver, lend):
         assert result["y"] is bound["y"] and result["z"] is bound["z"]
         np.testing.assert_array_equal(out_y.seen, -(x * b))
         np.testing.assert_array_equal(out_z.seen, x)
+        context.synchronize()
     counts = driver.fake_cuda_take_counts()
     assert counts.bytes_in == counts.bytes_out == 0
     assert counts.graphs_made == 1 and counts.graphs_launched == 2

@@ -1,5 +1,5 @@
 // Operations of single ops, against formulas by hand.
-#include "profile/work.h"
+#include "ops/work.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,9 @@ namespace {
 TensorDesc f32(const Dims& dims) { return {DType::FLOAT32, dims}; }
 
 double flops(const std::string& op, const std::vector<Dims>& in, const Dims& out, const Attributes& attrs = {}) {
-  Step step;
-  step.op = op;
-  step.attrs = attrs;
   std::vector<TensorDesc> inputs;
   for (const Dims& dims : in) inputs.push_back(f32(dims));
-  return flops_of(step, inputs, {f32(out)});
+  return flops_of(op, attrs, inputs, {f32(out)});
 }
 
 TEST(Work, MatrixProducts) {

@@ -41,6 +41,22 @@ Call call_of(Call::Kind kind, void* to = nullptr, const void* from = nullptr, si
   return call;
 }
 
+class CpuRecording final : public Recording {
+ public:
+  CpuRecording(CpuDevice& device, std::unique_ptr<CpuGraph> graph) : device_(device), graph_(std::move(graph)) {}
+  std::unique_ptr<Graph> make(std::unique_ptr<Graph> older) override {
+    const bool update = older != nullptr && static_cast<CpuGraph&>(*older).same_nodes(*graph_);
+    device_.perform(call_of(update ? Call::Kind::UPDATE : Call::Kind::INSTANTIATE));
+    if (!update) return std::move(graph_);
+    static_cast<CpuGraph&>(*older).calls = std::move(graph_->calls);
+    return older;
+  }
+
+ private:
+  CpuDevice& device_;
+  std::unique_ptr<CpuGraph> graph_;
+};
+
 class CpuStream final : public Stream {
  public:
   explicit CpuStream(CpuDevice& device) : device_(device) {}
@@ -80,16 +96,12 @@ class CpuStream final : public Stream {
   }
   void begin_capture() override {
     not_capturing("begin to capture");
+    device_.perform(call_of(Call::Kind::CAPTURE));
     captured_ = std::make_unique<CpuGraph>();
   }
-  std::unique_ptr<Graph> end_capture(std::unique_ptr<Graph> older) override {
+  std::unique_ptr<Recording> end_recording() override {
     if (captured_ == nullptr) throw Error(Code::STATE, "the stream captures nothing");
-    auto made = std::move(captured_);
-    const bool update = older != nullptr && static_cast<CpuGraph&>(*older).same_nodes(*made);
-    device_.perform(call_of(update ? Call::Kind::UPDATE : Call::Kind::INSTANTIATE));
-    if (!update) return made;
-    static_cast<CpuGraph&>(*older).calls = std::move(made->calls);
-    return older;
+    return std::make_unique<CpuRecording>(device_, std::move(captured_));
   }
   void launch(const Graph& graph) override {
     not_capturing("launch a graph");

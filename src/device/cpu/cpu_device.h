@@ -11,7 +11,20 @@ namespace deepjit::device {
 
 // One call to a stream.
 struct Call {
-  enum class Kind { COPY_IN, COPY_OUT, COPY, FILL, LAUNCH, RECORD, WAIT, SYNCHRONIZE, INSTANTIATE, UPDATE, GRAPH };
+  enum class Kind {
+    COPY_IN,
+    COPY_OUT,
+    COPY,
+    FILL,
+    LAUNCH,
+    RECORD,
+    WAIT,
+    SYNCHRONIZE,
+    CAPTURE,
+    INSTANTIATE,
+    UPDATE,
+    GRAPH
+  };
   Kind kind = Kind::COPY;
   void* to = nullptr;
   const void* from = nullptr;

@@ -65,11 +65,8 @@ class CudaEvent final : public Event {
 
 class CudaGraph final : public Graph {
  public:
-  // Takes the graph.
   CudaGraph(cuda::Context context, cuda::GraphHandle graph) : context_(context) {
-    const cuda::Result result = driver().graph_instantiate(&exec_, graph, 0);
-    driver().graph_destroy(graph);
-    check(result, "make a graph");
+    check(driver().graph_instantiate(&exec_, graph, 0), "make a graph");
   }
   ~CudaGraph() override {
     quietly(context_, [&] { driver().graph_exec_destroy(exec_); });
@@ -86,6 +83,33 @@ class CudaGraph final : public Graph {
  private:
   cuda::Context context_;
   cuda::GraphExec exec_ = nullptr;
+};
+
+class CudaRecording final : public Recording {
+ public:
+  // Takes the graph. The stream is the one that captured it.
+  CudaRecording(cuda::Context context, cuda::GraphHandle graph, cuda::StreamHandle stream)
+      : context_(context), graph_(graph), stream_(stream) {}
+  ~CudaRecording() override {
+    quietly(context_, [&] { driver().graph_destroy(graph_); });
+  }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+
+  std::unique_ptr<Graph> make(std::unique_ptr<Graph> older) override {
+    const Current current(context_);
+    if (older != nullptr && static_cast<CudaGraph&>(*older).update(graph_)) return older;
+    auto made = std::make_unique<CudaGraph>(context_, graph_);
+    // Else the first launch does it.
+    check(driver().graph_upload(made->handle(), stream_), "bring a graph to the device");
+    check(driver().stream_synchronize(stream_), "bring a graph to the device");
+    return made;
+  }
+
+ private:
+  cuda::Context context_;
+  cuda::GraphHandle graph_;
+  cuda::StreamHandle stream_;
 };
 
 class CudaFunction final : public Function {
@@ -233,17 +257,13 @@ class CudaStream final : public Stream {
     check(driver().begin_capture(handle_, cuda::kCaptureThreadLocal), "capture a graph");
     capturing_ = true;
   }
-  std::unique_ptr<Graph> end_capture(std::unique_ptr<Graph> older) override {
+  std::unique_ptr<Recording> end_recording() override {
     if (!capturing_) throw Error(Code::STATE, "the stream captures nothing");
     capturing_ = false;
     const Current current(context_);
     cuda::GraphHandle graph = nullptr;
     check(driver().end_capture(handle_, &graph), "capture a graph");
-    if (older != nullptr && static_cast<CudaGraph&>(*older).update(graph)) {
-      driver().graph_destroy(graph);
-      return older;
-    }
-    return std::make_unique<CudaGraph>(context_, graph);
+    return std::make_unique<CudaRecording>(context_, graph, handle_);
   }
   void launch(const Graph& graph) override {
     not_capturing("launch a graph");
@@ -381,13 +401,18 @@ class CudaDevice final : public Device {
     check(driver().device_name(name, sizeof name, number_), "ask for the device's name");
     info_.model = name;
     const int version = driver().version;
-    info_.driver =
-        "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + ", " + driver().file;
+    info_.driver_version = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    info_.driver = info_.driver_version + ", " + driver().file;
+    if (const std::string own = cuda::file_version(); !own.empty()) info_.driver_version += ", " + own;
     info_.architecture = attribute(cuda::kAttributeMajor) * 10 + attribute(cuda::kAttributeMinor);
     info_.processors = attribute(cuda::kAttributeProcessors);
     info_.threads_per_block = attribute(cuda::kAttributeThreadsPerBlock);
     info_.shared_bytes_per_block = static_cast<size_t>(attribute(cuda::kAttributeSharedPerBlockOptIn));
     info_.l2_bytes = static_cast<size_t>(attribute(cuda::kAttributeL2Bytes));
+    info_.shared_bytes_per_processor = static_cast<size_t>(attribute(cuda::kAttributeSharedPerProcessor));
+    driver().device_attribute(&info_.clock_khz, cuda::kAttributeClockKhz, number_);  // not every GPU tells
+    driver().device_attribute(&info_.memory_clock_khz, cuda::kAttributeMemoryClockKhz, number_);
+    driver().device_attribute(&info_.memory_bus_bits, cuda::kAttributeMemoryBusBits, number_);
     check(driver().device_memory(&info_.memory_bytes, number_), "ask for the device's memory");
   }
 

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <mutex>
 
 #include "base/error.h"
@@ -132,6 +134,14 @@ const Driver& driver() {
     throw Error(Code::AFTER_FORK, "CUDA was started before fork()", "use CUDA first in the child process");
   }
   return loaded;
+}
+
+std::string file_version() {
+  std::error_code ignored;
+  const std::string name = std::filesystem::canonical(driver().file, ignored).filename().string();
+  constexpr const char* kBefore = "libcuda.so.";
+  const std::string version = name.rfind(kBefore, 0) == 0 ? name.substr(std::strlen(kBefore)) : "";
+  return version.find('.') == std::string::npos ? "" : version;
 }
 
 void check(Result result, const char* what) {

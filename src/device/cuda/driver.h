@@ -35,10 +35,14 @@ struct GraphUpdate {
 // Numbers of the driver's enums.
 constexpr Result kSuccess = 0;
 constexpr int kAttributeThreadsPerBlock = 1;
+constexpr int kAttributeClockKhz = 13;
 constexpr int kAttributeProcessors = 16;
+constexpr int kAttributeMemoryClockKhz = 36;
+constexpr int kAttributeMemoryBusBits = 37;
 constexpr int kAttributeL2Bytes = 38;
 constexpr int kAttributeMajor = 75;
 constexpr int kAttributeMinor = 76;
+constexpr int kAttributeSharedPerProcessor = 81;
 constexpr int kAttributeSharedPerBlockOptIn = 97;
 constexpr int kFunctionDynamicSharedBytes = 8;
 constexpr unsigned kStreamNonBlocking = 1;
@@ -98,6 +102,7 @@ constexpr int kJitErrorLogBufferBytes = 6;
      void**))                                                                                                    \
   X(graph_instantiate, cuGraphInstantiateWithFlags, (GraphExec*, GraphHandle, unsigned long long))               \
   X(graph_update, cuGraphExecUpdate_v2, (GraphExec, GraphHandle, GraphUpdate*))                                  \
+  X(graph_upload, cuGraphUpload, (GraphExec, StreamHandle))                                                      \
   X(graph_launch, cuGraphLaunch, (GraphExec, StreamHandle))                                                      \
   X(graph_destroy, cuGraphDestroy, (GraphHandle))                                                                \
   X(graph_exec_destroy, cuGraphExecDestroy, (GraphExec))
@@ -111,6 +116,8 @@ struct Driver {
 };
 
 const Driver& driver();
+// The driver's own version, "580.95.05", as its file's name has it; "" where it does not.
+std::string file_version();
 
 // Throws the Error that `result` stands for; `what` says what was tried.
 void check(Result result, const char* what);

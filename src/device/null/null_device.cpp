@@ -64,6 +64,9 @@ std::shared_ptr<Module> NullDevice::load(std::span<const uint8_t> code) {
 }
 
 void NullDevice::perform(const Call& call) {
+  if (call.kind == Call::Kind::CAPTURE && refuses_captures_) {
+    throw Error(Code::INTERNAL, info_.name + ": nothing is captured");
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::string function;

@@ -23,6 +23,8 @@ class NullDevice final : public CpuDevice {
   // The calls since the last take.
   std::vector<Record> take_calls();
   size_t modules_loaded() const { return modules_; }
+  // Whether its streams refuse to capture, as they do on a GPU where a library does what no graph can hold.
+  void refuse_captures(bool on) { refuses_captures_ = on; }
 
   std::shared_ptr<Module> load(std::span<const uint8_t> code) override;
   void perform(const Call& call) override;
@@ -31,6 +33,7 @@ class NullDevice final : public CpuDevice {
   mutable std::mutex mutex_;
   std::vector<Record> calls_;
   std::atomic<size_t> modules_{0};
+  std::atomic<bool> refuses_captures_{false};
 };
 
 }  // namespace deepjit::device

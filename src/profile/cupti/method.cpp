@@ -57,7 +57,8 @@ class CuptiMethod final : public Method {
   CuptiMethod(std::shared_ptr<const Engine> engine, std::span<const TensorView> inputs, int threads)
       : context_(std::move(engine), threads), inputs_(inputs.begin(), inputs.end()) {
     Learner learner(context_.engine().program_for(inputs_), recorder_);
-    context_.run(inputs_, outputs_);  // makes the binding
+    context_.run(inputs_, outputs_);
+    context_.finish();  // with the graph that later runs replay
     context_.set_observer(&learner);
     context_.run(inputs_, outputs_);
     context_.set_observer(nullptr);
@@ -67,7 +68,6 @@ class CuptiMethod final : public Method {
     launched_ = std::move(learner.launched);
     stream_ = learner.stream;
     for (Launched& one : launched_) name_of_.push_back(number_of(one.name));
-    context_.run(inputs_, outputs_);  // makes the graph
     recorder_.take();
     run();  // whether the order is the same
   }

@@ -1,4 +1,4 @@
-#include "profile/gpu_clocks.h"
+#include "device/clocks.h"
 
 #include <dlfcn.h>
 
@@ -7,7 +7,7 @@
 
 #include "device/cuda/driver.h"
 
-namespace deepjit::profile {
+namespace deepjit::device {
 
 namespace {
 
@@ -30,7 +30,7 @@ struct Management {
 };
 
 void* open_library() {
-  const std::filesystem::path driver = device::cuda::driver().file;
+  const std::filesystem::path driver = cuda::driver().file;
   const std::filesystem::path beside = driver.parent_path() / "libnvidia-ml.so.1";
   if (void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   return dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -53,7 +53,7 @@ Management load() {
 
 // The driver's number of a device says nothing to the management library; its place on the bus does.
 std::string bus_of(int number) {
-  void* driver = dlopen(device::cuda::driver().file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  void* driver = dlopen(cuda::driver().file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (driver == nullptr) return "";
   const auto bus = reinterpret_cast<int (*)(char*, int, int)>(dlsym(driver, "cuDeviceGetPCIBusId"));
   char text[32] = {};
@@ -64,7 +64,7 @@ std::string bus_of(int number) {
 
 }  // namespace
 
-std::optional<Clocks> gpu_clocks(const device::Device& device) {
+std::optional<Clocks> gpu_clocks(const Device& device) {
   if (device.info().kind != "cuda") return std::nullopt;
   static const Management m = load();
   if (!m.ready) return std::nullopt;
@@ -86,4 +86,13 @@ std::optional<Clocks> gpu_clocks(const device::Device& device) {
   return clocks;
 }
 
-}  // namespace deepjit::profile
+std::string to_string(const Clocks& clocks) {
+  std::string text = std::to_string(clocks.sm_mhz) + " MHz, memory " + std::to_string(clocks.memory_mhz) + " MHz, " +
+                     std::to_string(clocks.celsius) + " C";
+  for (size_t i = 0; i < clocks.throttled.size(); ++i) {
+    text += (i == 0 ? ", held back by " : ", ") + clocks.throttled[i];
+  }
+  return text;
+}
+
+}  // namespace deepjit::device
