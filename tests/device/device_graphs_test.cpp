@@ -232,7 +232,7 @@ TEST(FairMutex, ServesInTheOrderOfArrival) {
       order.push_back(i);
     });
     while (begun <= i) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it waits by now
   }
   mutex.unlock();
   {
