@@ -125,9 +125,12 @@ def find_program(name: str) -> str | None:
     places += [str(p) for p in sorted(Path("/opt/nvidia").glob("*/*"), reverse=True)] + ["/opt/nvidia"]
     places += [str(p) for folder in sys.path for p in Path(folder).glob("nvidia/*")]
     for place in filter(None, places):
-        for inside in ("", "bin", "compute-sanitizer", "target/linux-desktop-glibc_2_11_3-x64"):
+        for inside in ("", "compute-sanitizer", "bin", "target/linux-desktop-glibc_2_11_3-x64"):
             path = Path(place) / inside / name
-            if path.is_file() and os.access(path, os.X_OK):
+            if path.is_file():
+                if not os.access(path, os.X_OK):  # as pip leaves what it unpacks
+                    for helper in filter(Path.is_file, path.parent.glob("[!.]*")):
+                        helper.chmod(0o755)
                 return str(path)
     return None
 

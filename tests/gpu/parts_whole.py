@@ -76,16 +76,17 @@ def io(session: Session) -> None:
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 KERNELS = 60
+WATCHED = Path(tempfile.gettempdir()) / "deepjit_watched"  # models and engines for it
 
 
 def sanitizer_models(session: Session) -> list[tuple[Path, dict, list[str]]]:
     """Models of one kernel or few, with their shapes and options: contractions first, then other generated kernels."""
-    folder = session.out / "sanitizer"
-    session.run("sanitizer", [sys.executable, TESTS / "export_contracts.py", folder])
+    WATCHED.mkdir(exist_ok=True)
+    session.run("sanitizer", [sys.executable, TESTS / "export_contracts.py", WATCHED])
     found = []
-    for case in json.loads((folder / "contracts.json").read_text()):
+    for case in json.loads((WATCHED / "contracts.json").read_text()):
         if case["macs"] < 300e6:  # a kernel runs hundreds of times longer when it is watched
-            found.append((folder / f"{case['name']}.onnx", {}, ["--force-tactic", "nvrtc"]))
+            found.append((WATCHED / f"{case['name']}.onnx", {}, ["--force-tactic", "nvrtc"]))
     kinds = json.loads((TESTS / "cases/cases.json").read_text())["cases"]
     plain = [case for case in kinds if not case["known_fault"] and not case["may_not_build"] and not case["disable"]]
     step = max(1, len(plain) // KERNELS)
@@ -107,7 +108,7 @@ def shapes_of(model: Path, sizes: dict) -> dict:
 
 def build_watched(session: Session, model: Path, sizes: dict, options: list[str]) -> Path | None:
     """An untuned engine with its shapes beside it."""
-    engine = session.out / "sanitizer" / f"{model.stem}.dje"
+    engine = WATCHED / f"{model.stem}.dje"
     command = [TOOL, "build", model, "-o", engine, "--device", session.device, "--no-tune", *options]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=session.env, timeout=120)
     if done.returncode != 0:
@@ -135,7 +136,15 @@ def sanitizer(session: Session) -> None:
     for number, tool in enumerate(TOOLS):
         limit = session.left_s("sanitizer") / (len(TOOLS) - number)
         command = [program, "--tool", tool, "--print-limit", "20"]
-        command += [sys.executable, TESTS / "run_engines.py", "--runs", "3", *engines]
+        command += [
+            sys.executable,
+            TESTS / "run_engines.py",
+            "--runs",
+            "3",
+            "--seconds",
+            f"{0.7 * limit:.0f}",
+            *engines,
+        ]
         code, text = session.run("sanitizer", command, limit)
         ran = re.search(r"with (\d+) generated kernels ran", text)
         kernels = int(ran[1]) if ran else 0
