@@ -179,7 +179,7 @@ void tune_program(BuildResult& result, const BuildDevice& device, const BuildOpt
   }
   if (!options.tune && !device.is_gpu()) return;
   result.file.lock_text = result.report.tuning.lock_text;
-  share_packed_data(result.file.program);
+  share_equal_data(result.file.program);
 }
 
 void plan_program(BuildResult& result) {

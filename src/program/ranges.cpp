@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -114,19 +115,36 @@ std::string range_text(const Program& program) {
   return text.empty() ? "any shape" : text;
 }
 
-void share_packed_data(Program& program) {
+namespace {
+
+bool is_equal(const Tensor& a, const Tensor& b) {
+  return a.view().desc() == b.view().desc() &&
+         (a.view().data == b.view().data ||
+          std::memcmp(a.view().data, b.view().data, static_cast<size_t>(a.bytes())) == 0);
+}
+
+void share_constants(const Program& first, Program& other) {
+  for (size_t i = 0; i < std::min(first.buffers.size(), other.buffers.size()); ++i) {
+    const Tensor& there = first.buffers[i].constant;
+    Tensor& own = other.buffers[i].constant;
+    if (own.defined() && !is_object(own.dtype()) && there.defined() && is_equal(there, own)) own = there;
+  }
+}
+
+}  // namespace
+
+void share_equal_data(Program& program) {
   std::unordered_map<size_t, std::vector<Tensor>> by_hash;
-  const auto bytes_of = [](const Tensor& t) {
-    return std::string_view(static_cast<const char*>(t.view().data), static_cast<size_t>(t.bytes()));
-  };
   for (Program* one : programs_of(program)) {
+    if (one != &program) share_constants(program, *one);
     for (Step& step : one->steps) {
       for (PackedOperand& packed : step.tactic.packed) {
         if (!packed.data.defined() || packed.data.bytes() == 0) continue;
-        std::vector<Tensor>& alike = by_hash[std::hash<std::string_view>()(bytes_of(packed.data))];
-        const auto same = std::find_if(alike.begin(), alike.end(), [&](const Tensor& t) {
-          return t.view().desc() == packed.data.view().desc() && bytes_of(t) == bytes_of(packed.data);
-        });
+        const auto* bytes = static_cast<const char*>(packed.data.view().data);
+        const std::string_view text(bytes, static_cast<size_t>(packed.data.bytes()));
+        std::vector<Tensor>& alike = by_hash[std::hash<std::string_view>()(text)];
+        const auto same =
+            std::find_if(alike.begin(), alike.end(), [&](const Tensor& t) { return is_equal(t, packed.data); });
         if (same == alike.end())
           alike.push_back(packed.data);
         else

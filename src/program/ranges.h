@@ -32,9 +32,9 @@ const Program& largest_at(const Program& program, const ToldShapes& shapes);
 // "x [1,3,224,224] to [8,3,224,224], n [1] to [9]"; "any shape".
 std::string range_text(const Program& program);
 
-// Makes equal data that tactics packed lie in memory once, in all programs: a kernel's code, or a weight that the
-// tactics of two ranges want in the same form.
-void share_packed_data(Program& program);
+// Makes equal data of all programs lie in memory once: the constants, and what tactics packed, be it a kernel's code or a
+// weight that the tactics of two ranges want in the same form.
+void share_equal_data(Program& program);
 
 // Bytes of all constants, plain and packed, of all programs; what lies in memory once counts once.
 size_t constant_bytes(const Program& program);
