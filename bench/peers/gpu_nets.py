@@ -185,7 +185,8 @@ def run_row(ours: Ours, net: str, batch: int, kinds: list[str], count: int) -> d
             peers[kind] = make_peer(ours, net, batch, kind)
             row[f"{kind}_ready_s"] = round(peers[kind].ready_s, 1)
             if kind == "ort":
-                row["ort_graph"] = peers[kind].graph
+                row |= {"ort_graph": peers[kind].graph, "ort_timed_by": peers[kind].timed_by}
+                row["ort_refused"] = peers[kind].refusals
         except Exception as e:
             row[f"{kind}_failed"] = repr(e)[:300]
     told: list[dict] = []
