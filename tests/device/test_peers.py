@@ -59,7 +59,9 @@ def test_a_compiler_in_the_process_is_seen():
     lines = "7f00-7f01 r-xp 00000000 08:01 1   /usr/lib/libnvrtc-builtins.so.13.0\n"
     assert mixed_sizes.COMPILERS.search(lines.strip())[0] == "libnvrtc-builtins.so.13.0"
     assert not mixed_sizes.COMPILERS.search("7f00-7f01 r-xp 0 08:01 1 /usr/lib/libcuda.so.1")
-    assert mixed_sizes.compilers() == []
+    # Other tests load compilers: a process of its own has none.
+    alone = [sys.executable, "-c", "import mixed_sizes; assert mixed_sizes.compilers() == []"]
+    assert subprocess.run(alone, cwd=PEERS, check=False).returncode == 0
 
 
 def story(folder: Path, parts: str, *options: str, env: dict | None = None) -> dict:
