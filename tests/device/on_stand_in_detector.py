@@ -29,7 +29,10 @@ def with_all_boxes(kind: str):
     return model.SerializeToString(), names
 
 
-@pytest.mark.parametrize("kind,precision", [("fixed", "fp32"), ("dynamic", "fp16")])
+LARGE = pytest.param("fixed", "fp32", marks=pytest.mark.large)  # a minute of compiling, the first time
+
+
+@pytest.mark.parametrize("kind,precision", [("dynamic", "fp16"), LARGE])
 def test_all_but_the_suppression_runs_on_the_gpu(kind, precision):
     model, (all_boxes, all_scores) = with_all_boxes(kind)
     options = {"tune": False, "ranges": RANGE if kind == "dynamic" else None}
