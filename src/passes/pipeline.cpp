@@ -3,6 +3,8 @@
 #include <chrono>
 #include <memory>
 
+#include "passes/attention/attention_rows.h"
+#include "passes/attention/fuse_attention.h"
 #include "passes/cleanup/casts.h"
 #include "passes/cleanup/common_subexpressions.h"
 #include "passes/cleanup/dead_code.h"
@@ -10,10 +12,8 @@
 #include "passes/cleanup/identities.h"
 #include "passes/cleanup/refresh_types.h"
 #include "passes/cleanup/shape_subgraphs.h"
-#include "passes/attention/attention_rows.h"
 #include "passes/fusion/fold_batchnorm.h"
 #include "passes/fusion/fold_pads.h"
-#include "passes/attention/fuse_attention.h"
 #include "passes/fusion/fuse_epilogue.h"
 #include "passes/fusion/fuse_patterns.h"
 #include "passes/fusion/one_hot_to_gather.h"

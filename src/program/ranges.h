@@ -32,8 +32,8 @@ const Program& largest_at(const Program& program, const ToldShapes& shapes);
 // "x [1,3,224,224] to [8,3,224,224], n [1] to [9]"; "any shape".
 std::string range_text(const Program& program);
 
-// Makes equal data of all programs lie in memory once: the constants, and what tactics packed, be it a kernel's code or a
-// weight that the tactics of two ranges want in the same form.
+// Makes equal data of all programs lie in memory once: the constants, and what tactics packed, be it a kernel's code or
+// a weight that the tactics of two ranges want in the same form.
 void share_equal_data(Program& program);
 
 // Bytes of all constants, plain and packed, of all programs; what lies in memory once counts once.
