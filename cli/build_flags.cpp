@@ -31,7 +31,11 @@ const std::vector<OptionRow>& option_table() {
        "again it starts another range, tuned by itself (docs/ranges.md)",
        true},
       {"--threads", "N", "0", "CPU threads; 0 takes all cores", true},
-      {"-O", "LEVEL", "3", "0: no passes, 1: cleanup, 2: rewrites and fusion, 3: all", true},
+      {"-O", "LEVEL", "3",
+       "0: no passes, 1: cleanup, 2: rewrites and fusion, 3: all; 0 and 1 measure nothing on a GPU: the engine is "
+       "ready "
+       "in seconds, and deepjit tune measures it later",
+       true},
       {"--disable", "PASS", "none", "switches a pass off; repeatable", true},
       {"--no-tune", "", "off", "measures nothing: the reference runs every step", true},
       {"--tune-cache", "FOLDER", "none", "keeps measurements between builds", true},
@@ -122,6 +126,24 @@ void BuildFlags::add_to(CLI::App& app) {
   add("--force-tactic", force_tactic);
   add("--kernel-tolerance", tolerance)->check(CLI::Range(1e-15, 1.0));
   app.add_flag("--verbose", verbose, doc("--verbose"))->group("Build");
+}
+
+void BuildFlags::add_tuning_to(CLI::App& app) {
+  const auto add = [&](const char* flag, auto& target, const std::string& text) {
+    return app.add_option(flag, target, text)->option_text(row(flag).argument)->group("Tuning");
+  };
+  add("--device", device, "one of the engine's kind, such as cuda:1 [default: the first]");
+  add("--target", targets, "GPUs to compile for [default: the one that is here]");
+  add("--range", ranges, "shapes of an input, not beyond what the engine was built for [default: the engine's]")
+      ->allow_extra_args(false);
+  add("--threads", threads, "CPU threads [default: the engine's, at most as many as there are cores]")
+      ->check(CLI::Range(0, 4096));
+  add("--tune-cache", tune_cache, doc("--tune-cache"));
+  add("--lock", lock, doc("--lock"));
+  add("--build-budget", budget, doc("--build-budget"));
+  add("--force-tactic", force_tactic, doc("--force-tactic"));
+  add("--kernel-tolerance", tolerance, doc("--kernel-tolerance"))->check(CLI::Range(1e-15, 1.0));
+  app.add_flag("--verbose", verbose, doc("--verbose"))->group("Tuning");
 }
 
 void BuildFlags::add_stop_after(CLI::App& app) {

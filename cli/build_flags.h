@@ -45,6 +45,8 @@ struct BuildFlags {
   bool verbose = false;
 
   void add_to(CLI::App& app);
+  // Those that tuning a saved engine has too.
+  void add_tuning_to(CLI::App& app);
   void add_stop_after(CLI::App& app);
   // Checks the values, reads the lockfile and the environment. The options refer to `progress`.
   BuildOptions options(Progress& progress) const;

@@ -76,10 +76,11 @@ int fail(const Error& error, bool json) {
 }
 
 void check_verb(const std::string& verb) {
-  static const std::set<std::string> later = {"report", "blame", "calibrate", "tune"};
-  static const std::set<std::string> now = {"build",   "run",    "bench",  "profile", "inspect",
-                                            "compare", "doctor", "limits", "devices"};
-  const std::string hint = "the verbs are build, run, bench, profile, inspect, compare, doctor, limits and devices";
+  static const std::set<std::string> later = {"report", "blame", "calibrate"};
+  static const std::set<std::string> now = {"build",   "tune",    "run",    "bench",  "profile",
+                                            "inspect", "compare", "doctor", "limits", "devices"};
+  const std::string hint =
+      "the verbs are build, tune, run, bench, profile, inspect, compare, doctor, limits and devices";
   if (later.count(verb)) throw Error(Code::ARGUMENT, "the verb \"" + verb + "\" comes later", hint);
   if (!verb.empty() && verb[0] != '-' && !now.count(verb)) {
     throw Error(Code::ARGUMENT, "there is no verb \"" + verb + "\"", hint);
@@ -92,8 +93,8 @@ int run(int argc, char** argv) {
   app.set_help_flag("-h,--help", "print this help");
   app.require_subcommand(1);
   app.footer("deepjit VERB --help explains a verb.\nExample: deepjit build m.onnx -o m.dje && deepjit bench m.dje");
-  const Verb verbs[] = {add_build(app),   add_run(app),    add_bench(app),  add_profile(app), add_inspect(app),
-                        add_compare(app), add_doctor(app), add_limits(app), add_devices(app)};
+  const Verb verbs[] = {add_build(app),   add_tune(app),    add_run(app),    add_bench(app),  add_profile(app),
+                        add_inspect(app), add_compare(app), add_doctor(app), add_limits(app), add_devices(app)};
   if (argc > 1) check_verb(argv[1]);
   try {
     app.parse(argc, argv);

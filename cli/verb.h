@@ -26,6 +26,7 @@ Verb add_profile(CLI::App& app);
 Verb add_inspect(CLI::App& app);
 Verb add_compare(CLI::App& app);
 Verb add_doctor(CLI::App& app);
+Verb add_tune(CLI::App& app);
 Verb add_limits(CLI::App& app);
 Verb add_devices(CLI::App& app);
 

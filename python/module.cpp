@@ -207,6 +207,22 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+// The callable, which the caller keeps, as a callback. None only looks at signals.
+std::function<void(const std::string&, size_t, size_t)> progress_of(const nb::object& progress) {
+  return [&progress](const std::string& stage, size_t done, size_t total) {
+    const nb::gil_scoped_acquire gil;
+    check_signals();
+    if (!progress.is_none()) progress(stage, done, total);
+  };
+}
+
+std::function<void(const std::string&)> log_of(const nb::object& log) {
+  return [&log](const std::string& line) {
+    const nb::gil_scoped_acquire gil;
+    log(line);
+  };
+}
+
 BuildOptions to_options(const nb::dict& given) {
   BuildOptions options;
   options.device = nb::cast<std::string>(given["device"]);
@@ -241,22 +257,37 @@ PyEngine build_engine(nb::handle model, const nb::dict& given) {
   }
   const nb::object progress = given["progress"];
   const nb::object log = given["log"];
-  options.progress = [&](const std::string& stage, size_t done, size_t total) {
-    const nb::gil_scoped_acquire gil;
-    check_signals();
-    if (!progress.is_none()) progress(stage, done, total);
-  };
-  if (!log.is_none()) {
-    options.log = [&](const std::string& line) {
-      const nb::gil_scoped_acquire gil;
-      log(line);
-    };
-  }
+  options.progress = progress_of(progress);
+  if (!log.is_none()) options.log = log_of(log);
   const bool in_memory = nb::isinstance<nb::bytes>(model);
   const nb::bytes bytes = in_memory ? nb::borrow<nb::bytes>(model) : nb::bytes("", 0);
   const std::string path = in_memory ? "" : nb::cast<std::string>(model);
   const nb::gil_scoped_release release;
   return PyEngine(in_memory ? build(bytes_of(bytes), options) : build(path, options));
+}
+
+// `engine`: an Engine.
+PyEngine tune_engine(const PyEngine& self, const nb::dict& given) {
+  TuneOptions options;
+  options.device = nb::cast<std::string>(given["device"]);
+  options.targets = nb::cast<std::string>(given["targets"]);
+  options.threads = nb::cast<int>(given["threads"]);
+  for (const auto& [name, ranges] : nb::cast<nb::dict>(given["ranges"])) {
+    const auto list = nb::cast<nb::list>(ranges);
+    if (list.size() != 1) throw Error(804, "tuning takes one range of an input", "for several, build the engine again");
+    options.ranges[nb::cast<std::string>(name)] = to_range(list[0]);
+  }
+  options.tune_cache = nb::cast<std::string>(given["tune_cache"]);
+  options.lock = nb::cast<std::string>(given["lock"]);
+  options.force_tactic = nb::cast<std::string>(given["force_tactic"]);
+  options.tolerance = nb::cast<double>(given["tolerance"]);
+  options.budget_s = nb::cast<double>(given["budget"]);
+  const nb::object progress = given["progress"];
+  const nb::object log = given["log"];
+  options.progress = progress_of(progress);
+  if (!log.is_none()) options.log = log_of(log);
+  const nb::gil_scoped_release release;
+  return PyEngine(self.engine.tune(options));
 }
 
 PyEngine load_engine(nb::handle source, int threads, const std::string& device) {
@@ -440,6 +471,7 @@ NB_MODULE(_core, m) {
   bind_context(m);
   bind_engine(m);
   m.def("build", &build_engine, "model"_a, "options"_a);
+  m.def("tune", &tune_engine, "engine"_a, "options"_a);
   m.def("load", &load_engine, "engine"_a, "threads"_a, "device"_a);
   m.def("doctor", &diagnose_model, "model"_a, "options"_a);
   bind_user_ops(m);

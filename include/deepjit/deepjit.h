@@ -127,6 +127,11 @@ deepjit_status deepjit_load_file_on(const char* engine_path, int32_t threads, co
                                     deepjit_engine** engine);
 /* The path holds the old file or the whole new one. */
 deepjit_status deepjit_engine_save(const deepjit_engine* engine, const char* path);
+/* The same model with every kernel chosen anew by measuring on this machine. Of `options`, which may be NULL, count:
+ * device (NULL: the engine's own), targets, threads, ranges, tune_cache, lock, force_tactic, budget_s, tolerance,
+ * progress, log and user. 704 where the engine's kind of device is not here, 404 for one of another kind. */
+deepjit_status deepjit_engine_tune(const deepjit_engine* engine, const deepjit_build_options* options,
+                                   deepjit_engine** tuned);
 void deepjit_engine_free(deepjit_engine* engine);
 
 typedef struct deepjit_tensor_info {

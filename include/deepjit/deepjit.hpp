@@ -192,7 +192,7 @@ struct BuildOptions {
   bool device_only = false;                  // of a GPU: a step that would run on the CPU is an error
   std::string precision = "fp32";            // on a GPU also "tf32", "fp16", "bf16": docs/precision.md
   int threads = 0;                           // for tuning and running; 0: all cores
-  int level = 3;                             // 0 (no pass) to 3 (all passes)
+  int level = 3;                             // 0 (no pass) to 3 (all passes); 0 and 1 measure nothing on a GPU
   std::map<std::string, ShapeRange> ranges;  // by input name
   // Of an engine with several ranges, each tuned by itself (docs/ranges.md): those of an input after its first. The
   // k-th ranges of all inputs belong together; an input that has none here has its one range in all.
@@ -208,6 +208,21 @@ struct BuildOptions {
   std::string model_folder;               // where external data may lie; empty: the folder of the model's file
 
   // Called from the building thread. What they throw ends the build and passes through it.
+  std::function<void(const std::string& stage, size_t done, size_t total)> progress;
+  std::function<void(const std::string& line)> log;
+};
+
+// For Engine::tune().
+struct TuneOptions {
+  std::string device;                        // one of the engine's kind, such as "cuda:1"; empty: the engine's own
+  std::string targets;                       // GPUs to compile for; empty: the one that is here
+  int threads = 0;                           // 0: the engine's, at most as many as there are cores
+  std::map<std::string, ShapeRange> ranges;  // by input name; within what the engine was built for
+  std::string tune_cache;                    // these as for a build
+  std::string lock;
+  std::string force_tactic;
+  double tolerance = 0;
+  double budget_s = 0;
   std::function<void(const std::string& stage, size_t done, size_t total)> progress;
   std::function<void(const std::string& line)> log;
 };
@@ -385,6 +400,10 @@ class Engine {
   std::vector<WhyEntry> why(size_t range = 0) const;
   // Runs it on these inputs, in a context of its own. Throws what a run throws, and ARGUMENT.
   Profile profile(const std::vector<Input>& inputs, const ProfileOptions& options = {}) const;
+  // The same model with every kernel chosen anew by measuring on this machine: for an engine that was built without its
+  // GPU, or on another machine. Its report tells what was measured. Throws DEVICE_MISSING (704) and the like where the
+  // engine's kind of device is not here, ENGINE_INCOMPATIBLE (404) for a device of another kind, ARGUMENT.
+  Engine tune(const TuneOptions& options = {}) const;
   // The chosen tactics as the text of a lockfile.
   const std::string& lock_text() const;
   // For people: inputs, outputs, steps with tactics and times, the graph before and after the passes.

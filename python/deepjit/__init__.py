@@ -4,6 +4,7 @@ engine = deepjit.build("m.onnx", ranges={"x": ((1, 3, 224, 224), (8, 3, 224, 224
 engine = deepjit.build("m.onnx", ranges={"x": [((1, 80), (1, 80), (1, 80)), ((2, 80), (8, 80), (32, 80))]})  # two
 engine.save("m.dje")
 engine = deepjit.load("m.dje")
+engine = deepjit.tune(engine)  # measures its kernels on this machine
 outputs = engine.run({"x": array})  # dict of name to NumPy array
 context = engine.create_context()  # one for each thread
 findings = deepjit.doctor("m.onnx")  # mistakes of the export
@@ -48,6 +49,7 @@ __all__ = [
     "register_op",
     "register_ops",
     "registered_ops",
+    "tune",
 ]
 
 
@@ -227,7 +229,7 @@ def build(
     threads: for tuning and running; None takes all cores.
     ranges: input name to (min, opt, max) shapes, or to one shape. A list of triples makes several ranges, each tuned by
     itself: the k-th of all inputs belong together, and a run takes the one that its shapes lie in (docs/ranges.md).
-    level: 0 (no pass) to 3 (all passes); disable: names of passes to leave out.
+    level: 0 (no pass) to 3 (all passes); 0 and 1 measure nothing on a GPU. disable: names of passes to leave out.
     tune_cache: folder for measured choices. lock: lockfile, read when it exists, else written.
     budget: time for tuning in seconds, or text like "30s". tune: False takes the reference implementation everywhere.
     force_tactic: "provider" or "provider:variant", taken wherever it is offered.
@@ -266,6 +268,44 @@ def load(engine, threads: int | None = None, device: str | None = None) -> Engin
     """
     threads = 0 if threads is None else _integer("threads", threads)
     return _core.load(_source("the engine", engine), threads, "" if device is None else _text("device", device))
+
+
+def tune(
+    engine,
+    *,
+    device: str | None = None,
+    targets: str | None = None,
+    threads: int | None = None,
+    ranges: Mapping | None = None,
+    tune_cache=None,
+    lock=None,
+    budget: float | str | None = None,
+    force_tactic: str | None = None,
+    tolerance: float | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    log: Callable[[str], None] | None = None,
+) -> Engine:
+    """The same model with every kernel chosen anew by measuring on this machine: a new engine.
+
+    engine: an Engine, or a saved one: a path or bytes. Such as one that was built without its GPU.
+    device: one of the engine's kind, such as "cuda:1". targets: GPUs to compile for; None takes the one that is here.
+    threads: None takes the engine's number, at most as many as there are cores.
+    ranges: shapes to tune for, within what the engine was built for. The others are those of build().
+    """
+    options = {
+        "device": "" if device is None else _text("device", device),
+        "targets": "" if targets is None else _text("targets", targets),
+        "threads": 0 if threads is None else _integer("threads", threads),
+        "ranges": _ranges(ranges),
+        "tune_cache": _path("tune_cache", tune_cache),
+        "lock": _path("lock", lock),
+        "budget": _seconds(budget),
+        "force_tactic": "" if force_tactic is None else _text("force_tactic", force_tactic),
+        "tolerance": _tolerance(tolerance),
+        "progress": progress,
+        "log": log,
+    }
+    return _core.tune(engine if isinstance(engine, Engine) else load(engine), options)
 
 
 def _texts(what: str, given) -> list[str]:

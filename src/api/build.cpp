@@ -1,4 +1,4 @@
-// build() and load() of the public API: options in, engines out.
+// build(), load() and tune() of the public API: options in, engines out.
 #include "api/internal.h"
 // internal.h comes first
 #include <exception>
@@ -68,12 +68,38 @@ class Callbacks {
   std::exception_ptr thrown_;
 };
 
-internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callbacks) {
+internal::ShapeRange to_range(const ShapeRange& range, const std::string& name) {
+  return {to_dims(range.min, name), to_dims(range.opt, name), to_dims(range.max, name)};
+}
+
+// What building and tuning share.
+template <typename Options>
+internal::BuildOptions to_internal_shared(const Options& options, Callbacks& callbacks) {
   if (options.threads < 0) bad_option("threads is " + std::to_string(options.threads) + ", it cannot be negative");
   if (!(options.budget_s >= 0)) bad_option("the build budget must be zero or more seconds");
   internal::BuildOptions out;
   out.device = options.device;
   out.targets = options.targets;
+  out.threads = options.threads;
+  for (const auto& [name, range] : options.ranges) out.ranges[name] = to_range(range, name);
+  out.tune_cache = options.tune_cache;
+  if (!options.lock.empty() && std::filesystem::exists(options.lock)) out.lock_text = read_text(options.lock);
+  out.force_tactic = options.force_tactic;
+  out.tolerance = options.tolerance;
+  out.budget_s = options.budget_s;
+  if (options.progress) {
+    out.progress = [&](const std::string& stage, size_t done, size_t total) {
+      callbacks.call(options.progress, stage, done, total);
+    };
+  }
+  if (options.log) {
+    out.log = [&](const std::string& line) { callbacks.call(options.log, line); };
+  }
+  return out;
+}
+
+internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callbacks) {
+  internal::BuildOptions out = to_internal_shared(options, callbacks);
   out.device_only = options.device_only;
   out.precision = options.precision;
   for (const std::vector<Input>& sample : options.calib) {
@@ -83,31 +109,13 @@ internal::BuildOptions to_internal(const BuildOptions& options, Callbacks& callb
       tensors.emplace(input.name, Tensor(view.dtype, view.dims, view.data, nullptr));
     }
   }
-  out.threads = options.threads;
   out.level = options.level;
-  const auto to_range = [](const ShapeRange& range, const std::string& name) -> internal::ShapeRange {
-    return {to_dims(range.min, name), to_dims(range.opt, name), to_dims(range.max, name)};
-  };
-  for (const auto& [name, range] : options.ranges) out.ranges[name] = to_range(range, name);
   for (const auto& [name, more] : options.more_ranges) {
     for (const ShapeRange& range : more) out.more_ranges[name].push_back(to_range(range, name));
   }
   out.disabled_passes = pass_names(options.disable);
-  out.tune_cache = options.tune_cache;
-  if (!options.lock.empty() && std::filesystem::exists(options.lock)) out.lock_text = read_text(options.lock);
-  out.force_tactic = options.force_tactic;
-  out.tolerance = options.tolerance;
-  out.budget_s = options.budget_s;
   out.tune = options.tune;
   out.model_folder = options.model_folder;
-  if (options.progress) {
-    out.progress = [&](const std::string& stage, size_t done, size_t total) {
-      callbacks.call(options.progress, stage, done, total);
-    };
-  }
-  if (options.log) {
-    out.log = [&](const std::string& line) { callbacks.call(options.log, line); };
-  }
   return out;
 }
 
@@ -132,18 +140,21 @@ BuildReport to_public(const internal::BuildReport& report) {
   return out;
 }
 
+Engine from_result(internal::BuildResult result, const std::string& lock, Backing backing, const std::string& device) {
+  if (!lock.empty() && !std::filesystem::exists(lock)) write_text(lock, result.file.lock_text);
+  auto impl = std::make_shared<Engine::Impl>(std::move(result.file.program), std::move(backing), 0, device);
+  impl->graph_text = std::move(result.file.graph_text);
+  impl->lock_text = std::move(result.file.lock_text);
+  impl->edges = std::move(result.file.edges);
+  impl->report = to_public(result.report);
+  return Engine(std::move(impl));
+}
+
 template <typename F>
 Engine build_with(const BuildOptions& options, F&& run) {
   Callbacks callbacks;
   try {
-    internal::BuildResult result = run(to_internal(options, callbacks));
-    const bool write_lock = !options.lock.empty() && !std::filesystem::exists(options.lock);
-    if (write_lock) write_text(options.lock, result.file.lock_text);
-    auto impl = std::make_shared<Engine::Impl>(std::move(result.file.program), nullptr, 0, options.device);
-    impl->graph_text = std::move(result.file.graph_text);
-    impl->lock_text = std::move(result.file.lock_text);
-    impl->report = to_public(result.report);
-    return Engine(std::move(impl));
+    return from_result(run(to_internal(options, callbacks)), options.lock, nullptr, options.device);
   } catch (...) {
     callbacks.rethrow();
     rethrow_public();
@@ -161,6 +172,7 @@ Engine from_file(LoadedFile loaded, int threads, const std::string& device) {
       std::make_shared<Engine::Impl>(std::move(loaded.file.program), std::move(loaded.backing), threads, device);
   impl->graph_text = std::move(loaded.file.graph_text);
   impl->lock_text = std::move(loaded.file.lock_text);
+  impl->edges = std::move(loaded.file.edges);
   impl->report.arena_bytes = number_in(impl->program().metadata, "plan.arena_bytes");
   impl->report.arena_lower_bound = number_in(impl->program().metadata, "plan.lower_bound");
   return Engine(std::move(impl));
@@ -178,6 +190,20 @@ Engine build(const std::string& model_path, const BuildOptions& options) {
 
 Engine build(std::span<const std::byte> model, const BuildOptions& options) {
   return build_with(options, [&](const internal::BuildOptions& o) { return internal::build(as_uint8(model), o); });
+}
+
+Engine Engine::tune(const TuneOptions& options) const {
+  Callbacks callbacks;
+  try {
+    const internal::Engine& engine = *impl_->engine;
+    engine.check_backing();
+    internal::BuildOptions tuning = to_internal_shared(options, callbacks);
+    if (tuning.device.empty()) tuning.device = engine.device_name();
+    return from_result(tune_engine(file_of(*impl_), tuning), options.lock, engine.backing(), tuning.device);
+  } catch (...) {
+    callbacks.rethrow();
+    rethrow_public();
+  }
 }
 
 Engine load(const std::string& engine_path, int threads, const std::string& device) {

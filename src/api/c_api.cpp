@@ -196,6 +196,27 @@ deepjit_status deepjit_engine_save(const deepjit_engine* engine, const char* pat
   });
 }
 
+deepjit_status deepjit_engine_tune(const deepjit_engine* engine, const deepjit_build_options* options,
+                                   deepjit_engine** tuned) {
+  return make_engine(tuned, [&] {
+    require(engine, "engine");
+    const deepjit::BuildOptions build = options_of(options);
+    deepjit::TuneOptions tune;
+    tune.device = options == nullptr || options->device == nullptr ? "" : build.device;
+    tune.targets = build.targets;
+    tune.threads = build.threads;
+    tune.ranges = build.ranges;
+    tune.tune_cache = build.tune_cache;
+    tune.lock = build.lock;
+    tune.force_tactic = build.force_tactic;
+    tune.tolerance = build.tolerance;
+    tune.budget_s = build.budget_s;
+    tune.progress = build.progress;
+    tune.log = build.log;
+    return engine->engine.tune(tune);
+  });
+}
+
 void deepjit_engine_free(deepjit_engine* engine) { delete engine; }
 
 const char* deepjit_engine_device(const deepjit_engine* engine) { return engine ? engine->device.c_str() : ""; }

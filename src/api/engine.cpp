@@ -58,6 +58,8 @@ Engine::Impl::Impl(Program program, Backing backing, int threads_wanted, const s
   for (const ProgramOutput& output : p.outputs) outputs.push_back(tensor_info(output.name, type_of(p, output.buffer)));
 }
 
+EngineFile file_of(const Engine::Impl& impl) { return {impl.program(), impl.graph_text, impl.lock_text, impl.edges}; }
+
 Engine::Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 const std::vector<TensorInfo>& Engine::inputs() const { return impl_->inputs; }
@@ -103,12 +105,12 @@ Profile Engine::profile(const std::vector<Input>& inputs, const ProfileOptions& 
 }
 
 void Engine::save(const std::string& path) const {
-  guarded([&] { save_engine({impl_->program(), impl_->graph_text, impl_->lock_text}, path); });
+  guarded([&] { save_engine(file_of(*impl_), path); });
 }
 
 std::vector<std::byte> Engine::serialize() const {
   return guarded([&] {
-    const std::vector<uint8_t> bytes = write_engine({impl_->program(), impl_->graph_text, impl_->lock_text});
+    const std::vector<uint8_t> bytes = write_engine(file_of(*impl_));
     const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
     return std::vector<std::byte>(first, first + bytes.size());
   });

@@ -15,11 +15,15 @@ struct Engine::Impl {
   std::shared_ptr<const internal::Engine> engine;
   std::string graph_text;
   std::string lock_text;
+  std::vector<LedgerEntry> edges;  // see EngineFile
   BuildReport report;
   std::vector<TensorInfo> inputs;
   std::vector<TensorInfo> outputs;
   int threads = 0;
 };
+
+// What is saved of it.
+EngineFile file_of(const Engine::Impl& impl);
 
 // For people; see Engine::inspect().
 std::string describe(const Engine::Impl& impl);

@@ -7,6 +7,7 @@
 
 #include "compiler/build.h"
 #include "compiler/option_text.h"
+#include "compiler/retune.h"
 #include "compiler/user_op_check.h"
 #include "doctor/doctor.h"
 #include "engine/format.h"

@@ -126,6 +126,7 @@ class Build {
     LowerOptions lower_options;
     lower_options.regions = (options_.level >= 2 || device_.is_gpu()) && options_.disabled_passes.count(kRegions) == 0;
     program = lower(*model_.graph, lower_options);
+    result_.file.edges = program.ledger;
     program.threads = threads_;
     program.metadata["model.producer"] = model_.producer;
     program.metadata["model.opset"] = std::to_string(model_.opset);

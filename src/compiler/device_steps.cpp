@@ -95,6 +95,7 @@ TuneOptions options_of_host(const TuneOptions& device) {
   TuneOptions host = device;
   host.device = "cpu";
   host.present = nullptr;
+  host.measure = true;
   host.architectures.clear();
   return host;
 }

@@ -26,12 +26,29 @@ void check_switchable(const std::string& name) {
   throw Error(Code::ARGUMENT, "there is no pass \"" + name + "\" to switch off", "the passes are " + list);
 }
 
+std::string names_text(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::set<std::string> parse_names(const std::string& text) {
+  std::set<std::string> names;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find(", ", start), text.size());
+    names.insert(text.substr(start, end - start));
+    start = end + 2;
+  }
+  return names;
+}
+
 std::vector<int> parse_targets(const std::string& text) {
   std::vector<int> targets;
   size_t start = 0;
   while (start < text.size()) {
     const size_t end = std::min(text.find(',', start), text.size());
     std::string word = text.substr(start, end - start);
+    word.erase(0, word.find_first_not_of(' '));
     if (word.rfind("sm_", 0) == 0) word = word.substr(3);
     if (word.size() < 2 || word.size() > 3 || word.find_first_not_of("0123456789") != std::string::npos) {
       throw Error(Code::ARGUMENT, "\"" + text + "\" is no list of targets", "write it like sm_80,sm_90");
@@ -42,6 +59,12 @@ std::vector<int> parse_targets(const std::string& text) {
   std::sort(targets.begin(), targets.end());
   targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
   return targets;
+}
+
+std::string targets_text(const std::vector<int>& targets) {
+  std::string text;
+  for (int target : targets) text += (text.empty() ? "sm_" : ", sm_") + std::to_string(target);
+  return text;
 }
 
 Dims parse_shape(const std::string& text) {

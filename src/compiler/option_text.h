@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +20,14 @@ inline constexpr const char* kCombos = "combos";        // several of those in o
 std::vector<std::string> switchable_passes();
 // Throws Error(ARGUMENT), with the list, for a name that is none.
 void check_switchable(const std::string& name);
+// "combos, layout_nhwc", and back.
+std::string names_text(const std::set<std::string>& names);
+std::set<std::string> parse_names(const std::string& text);
 
-// Parses "sm_80,sm_90" or "80,90". Throws Error(ARGUMENT).
+// Parses "sm_80,sm_90" or "80, 90". Throws Error(ARGUMENT).
 std::vector<int> parse_targets(const std::string& text);
+// "sm_80, sm_90"
+std::string targets_text(const std::vector<int>& targets);
 
 // Parses "1x3x224x224". Throws Error(ARGUMENT).
 Dims parse_shape(const std::string& text);

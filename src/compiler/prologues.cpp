@@ -52,7 +52,7 @@ class Trial {
     join_prologue(program_, pair_);
     report = tune_joined(std::move(report));
     const Tactic& joined = step(pair_.region).tactic;
-    const bool made = joined.provider == nvrtc_launcher().name();
+    const bool made = joined.provider == nvrtc_launcher().name() && joined.time_us > 0;  // 0: time was up
     const bool forced = options_.force_tactic == tactic_name(joined) || options_.force_tactic == joined.provider;
     const bool faster = made && (forced || joined.time_us < (1 - kGain) * apart);
     const std::string times =
@@ -88,7 +88,7 @@ bool measured_on_device(const Step& step) { return step.tactic.time_us > 0 && !r
 }  // namespace
 
 TuneReport tune_prologues(Program& program, const TuneOptions& options, TuneReport before) {
-  if (options.present == nullptr) return before;
+  if (options.present == nullptr || !options.measure) return before;
   for (const ProloguePair& pair : find_prologues(program, nvrtc_gpu::is_contraction)) {
     const Step &region = program.steps[static_cast<size_t>(pair.region)],
                &product = program.steps[static_cast<size_t>(pair.product)];

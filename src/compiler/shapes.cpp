@@ -11,18 +11,15 @@
 
 namespace deepjit {
 
-namespace {
-
-void check_range(const Value& input, const ShapeRange& range) {
-  const Shape& shape = input.type.shape;
-  const std::string what = "range of input \"" + input.name + "\"";
+void check_range(const std::string& input, const TensorType& type, const ShapeRange& range) {
+  const Shape& shape = type.shape;
+  const std::string what = "range of input \"" + input + "\"";
   const int rank = range.min.rank();
-  if (is_collection(input.type.dtype)) {
-    throw Error(Code::ARGUMENT, what + ": the input is a " + input.type.to_string() + ", only tensors have ranges");
+  if (is_collection(type.dtype)) {
+    throw Error(Code::ARGUMENT, what + ": the input is a " + type.to_string() + ", only tensors have ranges");
   }
   if (range.opt.rank() != rank || range.max.rank() != rank || (shape.ranked() && shape.rank() != rank)) {
-    throw Error(Code::ARGUMENT,
-                what + " has rank " + std::to_string(rank) + ", the model says " + input.type.to_string());
+    throw Error(Code::ARGUMENT, what + " has rank " + std::to_string(rank) + ", the model says " + type.to_string());
   }
   for (int i = 0; i < rank; ++i) {
     if (range.min[i] < 0 || range.min[i] > range.opt[i] || range.opt[i] > range.max[i]) {
@@ -34,8 +31,6 @@ void check_range(const Value& input, const ShapeRange& range) {
     }
   }
 }
-
-}  // namespace
 
 std::vector<RangeSet> range_sets(const RangeSet& first, const std::map<std::string, std::vector<ShapeRange>>& more) {
   std::vector<RangeSet> sets = {first};
@@ -72,7 +67,7 @@ void apply_ranges(Graph& graph, const std::vector<RangeSet>& sets) {
   for (const auto& [name, first] : sets.front()) {
     Value& input = input_named(graph, name);
     for (const RangeSet& set : sets) {
-      check_range(input, set.at(name));
+      check_range(input.name, input.type, set.at(name));
       if (set.at(name).min.rank() == first.min.rank()) continue;
       throw Error(Code::ARGUMENT, "the ranges of input \"" + name + "\" have different ranks");
     }

@@ -12,6 +12,9 @@
 
 namespace deepjit {
 
+// A range against the input that it is for: its rank, its order, dims that the model fixes. Throws ARGUMENT.
+void check_range(const std::string& input, const TensorType& type, const ShapeRange& range);
+
 // The ranges of one program, by input name.
 using RangeSet = std::map<std::string, ShapeRange>;
 

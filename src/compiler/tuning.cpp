@@ -20,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+constexpr int kMeasuringLevel = 2;  // of a GPU
 
 // Kernels of the CPU are measured with the threads that the engine will use.
 class OmpThreads {
@@ -56,6 +57,7 @@ TuneOptions tune_options_of(const Program& program, const BuildDevice& device, c
     result.device = "cuda";
     result.present = device.here;
     result.architectures = device.architectures;
+    result.measure = device.unseen.empty();
   }
   result.threads = program.threads;
   result.cache_dir = options.tune_cache;
@@ -79,15 +81,14 @@ TuneReport choose_tactics(Program& program, const Probe& probed, const BuildDevi
   TuneReport report = device.is_gpu()
                           ? tune_both_sides(program, probed.tasks, tune_options, options.tune, std::move(before))
                           : tune(program, probed.tasks, tune_options, std::move(before));
-  const auto leave_time = [&] {
-    if (budget_s > 0) tune_options.budget_s = std::max(1e-9, budget_s - seconds_since(start));
+  const auto time_is_left = [&] {
+    if (budget_s > 0) tune_options.budget_s = budget_s - seconds_since(start);
+    return budget_s <= 0 || tune_options.budget_s > 0;
   };
-  leave_time();
-  if (options.disabled_passes.count(kPrologues) == 0) {
+  if (options.disabled_passes.count(kPrologues) == 0 && time_is_left()) {
     report = tune_prologues(program, tune_options, std::move(report));
   }
-  if (options.disabled_passes.count(kCombos) != 0) return report;
-  leave_time();
+  if (options.disabled_passes.count(kCombos) != 0 || !time_is_left()) return report;
   return tune_combos(program, probed, tune_options, std::move(report));
 }
 
@@ -147,18 +148,23 @@ BuildDevice find_device(const BuildOptions& options) {
   if (found.here != nullptr && found.architectures.empty()) {
     found.architectures = {found.here->info().architecture};
   }
+  if (found.here != nullptr && options.level < kMeasuringLevel) {
+    found.unseen = "-O" + std::to_string(options.level) + " measures nothing on a GPU; deepjit tune does";
+  }
   if (found.architectures.empty()) found.architectures = {80, 86, 89, 90, 100, 120};
   return found;
 }
 
 void note_device(std::map<std::string, std::string>& metadata, const BuildDevice& device, const BuildOptions& options) {
   metadata["build.device"] = device.kind == "null" ? options.device : device.kind;
-  if (!device.is_gpu()) return;
-  std::string targets;
-  for (int a : device.architectures) targets += (targets.empty() ? "sm_" : ", sm_") + std::to_string(a);
-  metadata["build.targets"] = targets;
+  if (!options.disabled_passes.empty()) metadata[kDisabledKey] = names_text(options.disabled_passes);
+  if (!device.is_gpu()) {
+    metadata["build.measured"] = options.tune ? "on " + cpu_model() : "no: the reference runs every step";
+    return;
+  }
+  metadata["build.targets"] = targets_text(device.architectures);
   if (options.device_only) metadata["build.device_only"] = "yes";
-  metadata["build.measured"] = device.here != nullptr
+  metadata["build.measured"] = device.unseen.empty()
                                    ? "on " + device.here->info().model
                                    : "no: kernels are compiled, not run or compared (" + device.unseen + ")";
 }

@@ -12,20 +12,25 @@
 
 namespace deepjit {
 
+// In the metadata: the passes that the build left out, "combos, layout_nhwc".
+inline constexpr const char* kDisabledKey = "build.disabled";
+
 // What an engine is built for, and what this machine has of it.
 struct BuildDevice {
   std::string kind = "cpu";              // cpu, cuda, null
   std::vector<int> architectures;        // of a GPU: those to compile for
-  std::shared_ptr<device::Device> here;  // of a GPU: the one to measure on; nullptr when there is none
-  std::string unseen;                    // of a GPU: why nothing is measured
+  std::shared_ptr<device::Device> here;  // of a GPU: the one to ask and to measure on; nullptr when there is none
+  std::string unseen;                    // of a GPU: why nothing is measured; empty when it is
 
   bool is_gpu() const { return kind != "cpu"; }
 };
 
-// Throws Error(ARGUMENT) when the options do not fit the kind of device, and TARGET and the like for names of devices.
+// On a GPU levels 0 and 1 measure nothing, so that the engine is ready soon: the first choices of the providers are
+// taken, those of libraries before the others. Throws Error(ARGUMENT) when the options do not fit the kind of
+// device.
 BuildDevice find_device(const BuildOptions& options);
 
-// Tells the engine's user what it was built for.
+// Tells the engine's user what it was built for, and what for tuning it anew must know: metadata "build.*".
 void note_device(std::map<std::string, std::string>& metadata, const BuildDevice& device, const BuildOptions& options);
 
 // Chooses and packs the tactics of result.file.program for each of its shape ranges, joins its small kernels, and fills

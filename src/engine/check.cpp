@@ -20,6 +20,23 @@ void check_index(int32_t value, size_t limit, bool optional = false) {
 
 size_t at(int32_t index) { return static_cast<size_t>(index); }
 
+}  // namespace
+
+void check_ledger_entry(const Program& program, const LedgerEntry& entry) {
+  check_index(entry.value, program.buffers.size());
+  check_index(entry.producer, program.steps.size());
+  check_index(entry.consumer, program.steps.size());
+  const std::vector<int32_t>& written = program.steps[at(entry.producer)].outputs;
+  if (std::find(written.begin(), written.end(), entry.value) == written.end()) {
+    fail("the ledger names a step that does not write the value");
+  }
+  if (entry.rule == Why::NONE || entry.bytes_at_opt < -1 || entry.launches < 0 || entry.launches > 1) {
+    fail("an entry of the ledger is out of range");
+  }
+}
+
+namespace {
+
 class Checker {
  public:
   explicit Checker(const Program& program)
@@ -37,7 +54,7 @@ class Checker {
     for (const Step& step : program_.steps) check_step(step);
     for (size_t i = 0; i < program_.buffers.size(); ++i) check_buffer(i);
     check_interface();
-    for (const LedgerEntry& entry : program_.ledger) check_ledger(entry);
+    for (const LedgerEntry& entry : program_.ledger) check_ledger_entry(program_, entry);
     walk(0, 0);
   }
 
@@ -106,19 +123,6 @@ class Checker {
       const Block& block = program_.blocks[at(b)];
       return block.inputs.size() == inputs && block.outputs.size() == outputs;
     });
-  }
-
-  void check_ledger(const LedgerEntry& entry) const {
-    check_index(entry.value, program_.buffers.size());
-    check_index(entry.producer, program_.steps.size());
-    check_index(entry.consumer, program_.steps.size());
-    const std::vector<int32_t>& written = program_.steps[at(entry.producer)].outputs;
-    if (std::find(written.begin(), written.end(), entry.value) == written.end()) {
-      fail("the ledger names a step that does not write the value");
-    }
-    if (entry.rule == Why::NONE || entry.bytes_at_opt < -1 || entry.launches < 0 || entry.launches > 1) {
-      fail("an entry of the ledger is out of range");
-    }
   }
 
   void check_buffer(size_t i) {

@@ -13,4 +13,7 @@ void check_program(const Program& program);
 // The same for the programs of all shape ranges: their inputs and outputs must be alike.
 void check_programs(const Program& program);
 
+// An entry of a ledger against the program that it is about. Throws ENGINE_RANGE.
+void check_ledger_entry(const Program& program, const LedgerEntry& entry);
+
 }  // namespace deepjit

@@ -28,18 +28,20 @@
 namespace deepjit {
 
 constexpr char kEngineMagic[8] = {'D', 'E', 'E', 'P', 'J', 'I', 'T', '\0'};
-constexpr uint32_t kEngineVersion = 5;
+constexpr uint32_t kEngineVersion = 6;
 constexpr size_t kSectionAlign = 4096;
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kTableEntryBytes = 64;
 constexpr size_t kHashBytes = 32;
 
-enum class Section : uint32_t { PROGRAM = 1, WEIGHTS = 2, GRAPH = 3, LOCK = 4 };
+enum class Section : uint32_t { PROGRAM = 1, WEIGHTS = 2, GRAPH = 3, LOCK = 4, EDGES = 5 };
 
 struct EngineFile {
   Program program;
   std::string graph_text;  // the graph before and after the passes, for inspect
   std::string lock_text;   // step fingerprint -> tactic, see tune/
+  // The ledger as lowering noted it, of which tuning makes the program's: for tuning it anew (compiler/retune.h).
+  std::vector<LedgerEntry> edges = {};
 };
 
 struct LoadedFile {

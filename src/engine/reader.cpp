@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "engine/check.h"
 #include "engine/format.h"
+#include "engine/ledger_stream.h"
 #include "engine/stream.h"
 #include "ops/sequence/sequence.h"
 
@@ -71,7 +72,7 @@ class ProgramReader {
       o.buffer = in_.number<int32_t>();
       p.outputs.push_back(std::move(o));
     }
-    for (size_t n = in_.count(37); n > 0; --n) p.ledger.push_back(ledger_entry());
+    p.ledger = read_ledger(in_, dims_);
     return p;
   }
 
@@ -126,15 +127,6 @@ class ProgramReader {
     return copy;
   }
 
-  Dim dim() {
-    const bool constant = in_.number<uint8_t>() != 0;
-    if (constant) return Dim(in_.number<int64_t>());
-    const std::string text = in_.text();
-    const auto [it, fresh] = dims_seen_.emplace(text, Dim());
-    if (fresh) it->second = Dim::parse(text);
-    return it->second;
-  }
-
   // An optional of a sequence of tensors is the deepest type there is.
   TensorType type(int depth = 0) {
     TensorType t;
@@ -143,7 +135,7 @@ class ProgramReader {
       std::vector<Dim> d;
       const size_t rank = in_.count(1);
       if (rank > kMaxRank) ByteReader::fail("a rank is above 16");
-      for (size_t i = 0; i < rank; ++i) d.push_back(dim());
+      for (size_t i = 0; i < rank; ++i) d.push_back(dims_.read(in_));
       t.shape = Shape(std::move(d));
     }
     if (!is_collection(t.dtype)) return t;
@@ -227,31 +219,24 @@ class ProgramReader {
     return i;
   }
 
-  LedgerEntry ledger_entry() {
-    LedgerEntry e;
-    e.value = in_.number<int32_t>();
-    e.producer = in_.number<int32_t>();
-    e.consumer = in_.number<int32_t>();
-    const auto rule = parse_why(in_.text());
-    if (!rule) ByteReader::fail("a rule of the ledger is unknown");
-    e.rule = *rule;
-    e.reason = in_.text();
-    e.fix = in_.text();
-    e.bytes = dim();
-    e.bytes_at_opt = in_.number<int64_t>();
-    e.launches = in_.number<int32_t>();
-    return e;
-  }
-
   static constexpr size_t kPrivateBytes = 1024;  // constants up to here, which may decide shapes, are copied
 
   ByteReader in_;
   const Source& source_;
   Extent weights_;
   const Backing& backing_;
-  std::map<std::string, Dim> dims_seen_;
+  DimReader dims_;
   std::map<std::pair<uint64_t, uint64_t>, Tensor> copies_;  // of small constants, by place
 };
+
+std::vector<LedgerEntry> edges_of(std::span<const uint8_t> bytes, const Program& program) {
+  ByteReader in(bytes);
+  DimReader dims;
+  std::vector<LedgerEntry> edges = read_ledger(in, dims);
+  if (!in.at_end()) ByteReader::fail("bytes are left over in the section of edges");
+  for (const LedgerEntry& entry : edges) check_ledger_entry(program, entry);
+  return edges;
+}
 
 void check_hash(const Sha256& hash, const uint8_t* expected, const char* what) {
   if (std::memcmp(hash.data(), expected, kHashBytes) == 0) return;
@@ -346,6 +331,9 @@ LoadedFile read_source(const Source& source, Backing backing) {
     std::vector<uint8_t> buffer;
     const auto program = section(Section::PROGRAM, buffer);
     loaded.file.program = ProgramReader(program, source, sections[Section::WEIGHTS], backing).read();
+    if (sections.count(Section::EDGES) != 0) {
+      loaded.file.edges = edges_of(section(Section::EDGES, buffer), loaded.file.program);
+    }
   } catch (const Error& e) {
     if (static_cast<int>(e.code()) / 100 == 4) throw;
     ByteReader::fail(e.message());

@@ -6,6 +6,7 @@
 
 #include "base/sha256.h"
 #include "engine/format.h"
+#include "engine/ledger_stream.h"
 #include "engine/stream.h"
 
 namespace deepjit {
@@ -45,7 +46,7 @@ class ProgramWriter {
       out_.text(o.name);
       out_.number(o.buffer);
     });
-    out_.list(program.ledger, [&](const LedgerEntry& e) { ledger_entry(e); });
+    write_ledger(out_, program.ledger);
   }
 
   void numbers(const std::vector<int32_t>& values) {
@@ -78,7 +79,7 @@ class ProgramWriter {
   void type(const TensorType& t) {
     out_.number(static_cast<uint8_t>(t.dtype));
     out_.number(static_cast<uint8_t>(t.shape.ranked()));
-    if (t.shape.ranked()) out_.list(t.shape.dims(), [&](const Dim& d) { dim(d); });
+    if (t.shape.ranked()) out_.list(t.shape.dims(), [&](const Dim& d) { write_dim(out_, d); });
     if (t.element != nullptr) type(*t.element);  // collections only
   }
 
@@ -87,14 +88,6 @@ class ProgramWriter {
     type(b.type);
     out_.number(static_cast<uint8_t>(b.is_constant));
     tensor(b.constant);
-  }
-
-  void dim(const Dim& d) {
-    out_.number(static_cast<uint8_t>(d.is_const()));
-    if (d.is_const())
-      out_.number(d.value());
-    else
-      out_.text(d.to_string());
   }
 
   void attribute(const Attribute& value) {
@@ -150,18 +143,6 @@ class ProgramWriter {
     dims(i.range.max);
   }
 
-  void ledger_entry(const LedgerEntry& e) {
-    out_.number(e.value);
-    out_.number(e.producer);
-    out_.number(e.consumer);
-    out_.text(why_rule(e.rule).id);
-    out_.text(e.reason);
-    out_.text(e.fix);
-    dim(e.bytes);
-    out_.number(e.bytes_at_opt);
-    out_.number(e.launches);
-  }
-
   ByteWriter out_;
   ByteWriter weights_;
   std::map<std::pair<const void*, int64_t>, uint64_t> places_;  // of data that is written already
@@ -174,11 +155,14 @@ size_t aligned(size_t value) { return (value + kSectionAlign - 1) / kSectionAlig
 std::vector<uint8_t> write_engine(const EngineFile& file) {
   ProgramWriter program;
   program.write(file.program);
+  ByteWriter edges;
+  write_ledger(edges, file.edges);
   auto bytes_of = [](const std::string& text) { return std::vector<uint8_t>(text.begin(), text.end()); };
   return seal_sections({
       {Section::PROGRAM, std::move(program.program_bytes())},
       {Section::GRAPH, bytes_of(file.graph_text)},
       {Section::LOCK, bytes_of(file.lock_text)},
+      {Section::EDGES, std::move(edges.bytes())},
       {Section::WEIGHTS, std::move(program.weight_bytes())},
   });
 }

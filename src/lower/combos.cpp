@@ -5,6 +5,7 @@
 
 #include "lower/edges.h"
 #include "lower/regions.h"
+#include "program/combo.h"
 
 namespace deepjit {
 
@@ -195,6 +196,66 @@ std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int
     if (of_regions.count(static_cast<int32_t>(b)) == 0) Joiner(program, bytes, rules, readers, b).run(made);
   }
   return made;
+}
+
+namespace {
+
+// Numbers of what is kept, in order; -1 for what goes.
+std::vector<int32_t> renumber(const std::vector<bool>& gone) {
+  std::vector<int32_t> numbers;
+  int32_t next = 0;
+  for (const bool goes : gone) numbers.push_back(goes ? -1 : next++);
+  return numbers;
+}
+
+template <typename T>
+void drop(std::vector<T>& list, const std::vector<bool>& gone) {
+  size_t kept = 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (gone[i]) continue;
+    if (kept != i) list[kept] = std::move(list[i]);
+    ++kept;
+  }
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(kept), list.end());
+}
+
+void give_numbers(std::vector<int32_t>& list, const std::vector<int32_t>& numbers) {
+  for (int32_t& entry : list) entry = numbers[static_cast<size_t>(entry)];
+}
+
+}  // namespace
+
+void part_launches(Program& program) {
+  std::vector<bool> no_step(program.steps.size(), false), no_block(program.blocks.size(), false);
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    if (!is_combo(program, program.steps[i])) continue;
+    no_step[i] = true;
+    no_block[static_cast<size_t>(program.steps[i].blocks[0])] = true;
+  }
+  for (size_t b = 0; b < program.blocks.size(); ++b) {
+    std::vector<int32_t> plain;
+    for (int32_t index : program.blocks[b].steps) {
+      const auto i = static_cast<size_t>(index);
+      if (!no_step[i]) {
+        plain.push_back(index);
+        continue;
+      }
+      const std::vector<int32_t>& inside = program.blocks[static_cast<size_t>(program.steps[i].blocks[0])].steps;
+      plain.insert(plain.end(), inside.begin(), inside.end());
+    }
+    program.blocks[b].steps = std::move(plain);
+  }
+  const std::vector<int32_t> steps = renumber(no_step), blocks = renumber(no_block);
+  for (LedgerEntry& entry : program.ledger) {
+    for (int32_t* step : {&entry.producer, &entry.consumer}) {
+      *step = steps[static_cast<size_t>(*step)];
+      if (*step < 0) throw Error(Code::ENGINE_RANGE, "the engine is damaged: its ledger names a combo");
+    }
+  }
+  drop(program.steps, no_step);
+  drop(program.blocks, no_block);
+  for (Step& step : program.steps) give_numbers(step.blocks, blocks);
+  for (Block& block : program.blocks) give_numbers(block.steps, steps);
 }
 
 }  // namespace deepjit

@@ -26,4 +26,8 @@ struct JoinRules {
 // In order, only steps that launch nothing (views, sizes) change places: memory stays what it was.
 std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int64_t>& bytes, const JoinRules& rules);
 
+// Undoes it: combos are gone, their parts where they were.
+// Throws ENGINE_RANGE when the ledger names a combo, which none does that lowering or tuning made.
+void part_launches(Program& program);
+
 }  // namespace deepjit

@@ -33,6 +33,7 @@ class Engine {
 
   // That of the first shape range. Its inputs, their types, and its outputs are those of all.
   const Program& program() const { return program_; }
+  const Backing& backing() const { return backing_; }
   const ProgramInfo& info() const { return infos_.front(); }
   // Of the range that the inputs lie in; the first when they lie in none.
   const ProgramInfo& info_for(std::span<const TensorView> inputs) const;

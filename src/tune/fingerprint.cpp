@@ -11,15 +11,6 @@ namespace deepjit {
 
 namespace {
 
-std::string cpu_model() {
-  std::ifstream in("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 1);
-  }
-  return "unknown";
-}
-
 // The steps of a region and how they hang together, by numbers of its own.
 std::string wiring(const Program& program, const Step& region) {
   if (region.op != kRegionOp) return "";
@@ -47,6 +38,17 @@ std::string gpu_text(const device::Info& info) {
   return fmt::format("{} sm_{} processors={} shared={}/{} l2={} clock={} memory={}x{} {}", info.model,
                      info.architecture, info.processors, info.shared_bytes_per_block, info.shared_bytes_per_processor,
                      info.l2_bytes, info.clock_khz, info.memory_clock_khz, info.memory_bus_bits, info.driver_version);
+}
+
+std::string cpu_model() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const size_t name = line.find_first_not_of(": \t", line.find(':'));
+    return name == std::string::npos ? "unknown" : line.substr(name);
+  }
+  return "unknown";
 }
 
 std::string fingerprint_text(const Program& program, const TuneTask& task, const TuneOptions& options) {

@@ -5,18 +5,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 
-#include "base/sha256.h"
 #include "device/clocks.h"
 #include "kernels/kernel_cache.h"
 #include "tune/cache.h"
 #include "tune/candidate.h"
 #include "tune/compile_ahead.h"
 #include "tune/device_bench.h"
+#include "tune/offers.h"
 #include "tune/roofline.h"
+#include "tune/task_order.h"
 #include "tune/verify.h"
 
 namespace deepjit {
@@ -34,6 +37,7 @@ class Tuner {
         options_(options),
         cache_(options.cache_dir),
         kernels_(options.cache_dir),
+        offers_(program, options_, kernels_, [this] { return out_of_time(); }),
         start_(std::chrono::steady_clock::now()),
         report_(std::move(before)) {
     for (Choice& choice : report_.choices) chosen_.emplace(choice.fingerprint, std::move(choice));
@@ -42,33 +46,30 @@ class Tuner {
     if (options_.present != nullptr) {
       options_.cold_constants = constants_are_cold(program_, options_.present->info());
     }
-    for (const Offerer* offerer : offerers()) providers_.push_back({offerer, find_launcher(offerer->name())});
-    providers_.insert(providers_.end(), options.more_providers.begin(), options.more_providers.end());
   }
 
   TuneReport run(const std::vector<TuneTask>& tasks) {
+    const std::vector<const TuneTask*> order = by_work(tasks, on_gpu(options_));
+    compile_offers(on_gpu(options_) ? outside_regions(order) : order);
     size_t done = 0;
-    const std::vector<const TuneTask*> order = by_work(tasks);
-    const std::vector<const TuneTask*> ahead = on_gpu(options_) ? outside_regions(order) : order;
-    if (options_.present != nullptr) ask_libraries(ahead);
-    compile_ahead(compile_jobs(ahead), [this] { return out_of_time(); });
     log_device("before");
     for (const TuneTask* task : order) {
       if (covered_.count(task->step) != 0) continue;
       Step& step = program_.steps[static_cast<size_t>(task->step)];
-      const auto& [shape, offers, key] = asked(*task);
-      auto it = chosen_.find(key);
-      if (it == chosen_.end()) it = chosen_.emplace(key, choose(key, step, *task, shape, offers)).first;
-      apply(step, shape, offers.tactics, it->second);
+      const OfferBook::Entry& entry = offers_.of(*task);
+      auto it = chosen_.find(entry.key);
+      if (it == chosen_.end()) it = chosen_.emplace(entry.key, choose(step, *task, entry)).first;
+      take(step, entry, it->second);
       note_unfused(*task, step, it->second);
-      note_roofline(shape, it->second, step);
+      note_roofline(entry.shape, it->second, step);
       if (on_gpu(options_) && step.tactic.provider != kReference) cover(step);
       if (on_gpu(options_) && step.tactic.provider == kReference) {
-        report_.refused[task->step] = offers.tactics.empty() ? offers.refused.reason : faults_[key];
+        report_.refused[task->step] = entry.tactics.empty() ? entry.refused.reason : faults_[entry.key];
       }
       if (options_.progress) options_.progress(++done, tasks.size());
     }
     log_device("after");
+    pack_taken();
     drop_packed_constants();
     for (std::string& line : roofline_.flagged()) report_.flagged.push_back(std::move(line));
     for (std::string& line : roofline_.suspicious()) report_.suspicious.push_back(std::move(line));
@@ -81,119 +82,54 @@ class Tuner {
   }
 
  private:
-  // The largest steps first, so that a short budget goes where it counts; regions after the steps inside them, which
-  // they are measured against.
-  // On a GPU regions come first: the steps inside one that has a kernel never run.
-  std::vector<const TuneTask*> by_work(const std::vector<TuneTask>& tasks) const {
-    std::vector<std::pair<double, const TuneTask*>> order;
-    for (const TuneTask& task : tasks) {
-      double work = 1;
-      for (const TensorDesc& d : task.inputs) {
-        if (d.dtype != DType::UNDEFINED) work *= static_cast<double>(std::max<int64_t>(d.count(), 1));
-      }
-      order.emplace_back(work, &task);
+  // What can be compiled side by side before steps are measured one after another: what a step of a GPU falls back on
+  // when time is up, however long that takes, then as many of the other offers as there is time for.
+  void compile_offers(const std::vector<const TuneTask*>& order) {
+    if (options_.present != nullptr) offers_.ask_all(order);
+    if (on_gpu(options_) && (!measures() || options_.budget_s > 0)) {
+      compile_ahead(jobs_of(order, true), [] { return false; });
     }
-    std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-      const bool region = !a.second->body.empty();
-      if (region != !b.second->body.empty()) return region == on_gpu(options_);
-      return a.first > b.first;
-    });
-    std::vector<const TuneTask*> out;
-    for (const auto& [work, task] : order) out.push_back(task);
-    return out;
+    if (measures()) compile_ahead(jobs_of(order, false), [this] { return out_of_time(); });
   }
 
-  // Steps inside regions rarely run on a GPU.
-  static std::vector<const TuneTask*> outside_regions(const std::vector<const TuneTask*>& order) {
-    std::set<int32_t> inside;
-    for (const TuneTask* task : order) {
-      for (const TuneTask& inner : task->body) inside.insert(inner.step);
-    }
-    std::vector<const TuneTask*> out;
-    std::copy_if(order.begin(), order.end(), std::back_inserter(out),
-                 [&](const TuneTask* task) { return inside.count(task->step) == 0; });
-    return out;
-  }
-
-  // What will be compiled: the offers of each kind of step that is to be measured, or the tactic already known.
-  std::vector<CompileJob> compile_jobs(const std::vector<const TuneTask*>& order) {
+  // The offers of each kind of step, or the tactic already known.
+  std::vector<CompileJob> jobs_of(const std::vector<const TuneTask*>& order, bool only_first) {
     std::vector<CompileJob> jobs;
     std::set<std::string> seen;
     for (const TuneTask* task : order) {
-      const auto& [shape, offers, key] = asked(*task);
-      if (!seen.insert(key).second) continue;
-      const std::optional<Choice> known = known_choice(key, offers.tactics);
-      const bool unseen = on_gpu(options_) && options_.present == nullptr;
-      for (const Tactic& offer : unseen ? forced_first(offers.tactics) : offers.tactics) {
+      const OfferBook::Entry& entry = offers_.of(*task);
+      if (!seen.insert(entry.key).second) continue;
+      const std::optional<Choice> known = known_choice(entry);
+      for (const Tactic& offer : entry.tactics) {
         if (known && tactic_name(offer) != known->tactic) continue;
-        const bool measured = options_.present != nullptr && !known;
-        std::vector<int> architectures = options_.architectures;
-        if (measured) architectures = {options_.present->info().architecture};
-        if (!on_gpu(options_)) architectures = {0};
-        for (int architecture : architectures) {
-          jobs.push_back({provider_of(offer).offerer, shape, offer});
-          if (architecture != 0) jobs.back().shape.architectures = {architecture};
-        }
-        if (unseen) break;
+        add_jobs(entry, offer, architectures_to_measure(), jobs);
+        if (only_first) break;
       }
     }
     return jobs;
+  }
+
+  void add_jobs(const OfferBook::Entry& entry, const Tactic& tactic, const std::vector<int>& architectures,
+                std::vector<CompileJob>& jobs) const {
+    const Offerer* offerer = offers_.provider_of(tactic).offerer;
+    if (!on_gpu(options_)) jobs.push_back({offerer, entry.shape, tactic});
+    for (int architecture : architectures) {
+      jobs.push_back({offerer, entry.shape, tactic});
+      jobs.back().shape.architectures = {architecture};
+    }
+  }
+
+  bool measures() const { return !on_gpu(options_) || (options_.present != nullptr && options_.measure); }
+
+  std::vector<int> architectures_to_measure() const {
+    if (options_.present == nullptr) return options_.architectures;
+    return {options_.present->info().architecture};
   }
 
   void cover(const Step& region) {
     if (region.op != kRegionOp) return;
     const std::vector<int32_t>& inside = program_.blocks[static_cast<size_t>(region.blocks[0])].steps;
     covered_.insert(inside.begin(), inside.end());
-  }
-
-  struct Offers {
-    std::vector<Tactic> tactics;
-    Refusal refused;  // why the last provider that offers nothing does so
-  };
-
-  struct Asked {
-    StepShape shape;
-    Offers offers;
-    std::string key;  // the fingerprint of the task
-  };
-
-  // Each provider is asked once for a task: to compile ahead, and to choose.
-  const Asked& asked(const TuneTask& task) {
-    Asked& own = asked_[&task];
-    if (own.key.empty()) ask(task, own);
-    return own;
-  }
-
-  void ask(const TuneTask& task, Asked& own) const {
-    own.shape = shape_of(program_, task, options_);
-    own.shape.kernels = &kernels_;
-    own.offers = collect_offers(own.shape);
-    own.key = sha256_hex(fingerprint_text(program_, task, options_)).substr(0, 32);
-  }
-
-  // Libraries of a GPU take their time to propose.
-  void ask_libraries(const std::vector<const TuneTask*>& order) {
-    for (const TuneTask* task : order) asked_[task];
-    side_by_side(
-        order.size(), [&](size_t i) { ask(*order[i], asked_.at(order[i])); }, [this] { return out_of_time(); });
-  }
-
-  Offers collect_offers(const StepShape& shape) const {
-    Offers all;
-    for (const Provider& provider : providers_) {
-      if (provider.offerer->device() != options_.device) continue;
-      Offer offer = provider.offerer->offer(shape);
-      for (Tactic& t : offer.tactics) all.tactics.push_back(std::move(t));
-      if (!offer.reason.empty()) all.refused = {offer.rule, offer.reason};
-    }
-    return all;
-  }
-
-  const Provider& provider_of(const Tactic& tactic) const {
-    for (const Provider& provider : providers_) {
-      if (provider.offerer->name() == tactic.provider) return provider;
-    }
-    throw Error(Code::INTERNAL, "no provider named " + tactic.provider);
   }
 
   // What the ledger says of a region whose steps run one by one.
@@ -231,14 +167,14 @@ class Tuner {
 
   // A line of the lab-book: what is measured on, and its clocks now.
   void log_device(const char* when) const {
-    if (options_.present == nullptr) return;
+    if (options_.present == nullptr || !options_.measure) return;
     const std::optional<device::Clocks> clocks = device::gpu_clocks(*options_.present);
     log(fmt::format("{} tuning: {}, constants {}{}", when, gpu_text(options_.present->info()),
                     options_.cold_constants ? "cold" : "warm", clocks ? ", " + to_string(*clocks) : ""));
   }
 
   void note_roofline(const StepShape& shape, const Choice& choice, const Step& step) {
-    if (options_.present == nullptr || step.tactic.provider == kReference) return;
+    if (!on_gpu(options_) || !measures() || step.tactic.provider == kReference) return;
     const auto roofline = roofline_of(shape, choice.time_us, options_.present->info());
     if (roofline) roofline_.add(choice.fingerprint, step, choice.time_us, *roofline);
   }
@@ -256,29 +192,28 @@ class Tuner {
     if (options_.log) options_.log(line);
   }
 
-  Choice choose(const std::string& key, const Step& step, const TuneTask& task, const StepShape& shape,
-                const Offers& offered_now) {
-    const std::vector<Tactic>& offers = offered_now.tactics;
-    Choice choice{key, step.op, kReference};
-    if (offered_now.refused.rule != Why::NONE) refused_[key] = offered_now.refused;
+  Choice choose(const Step& step, const TuneTask& task, const OfferBook::Entry& entry) {
+    const std::vector<Tactic>& offers = entry.tactics;
+    Choice choice{entry.key, step.op, kReference};
+    if (entry.refused.rule != Why::NONE) refused_[entry.key] = entry.refused;
     // The only tactic of a step of the CPU is the reference itself.
     if (offers.empty() || (offers.size() == 1 && !on_gpu(options_))) {
       if (!offers.empty()) choice.tactic = tactic_name(offers[0]);
       return choice;
     }
-    if (const auto known = known_choice(key, offers)) {
+    if (const auto known = known_choice(entry)) {
       ++report_.reused;
       return *known;
     }
-    if (on_gpu(options_) && options_.present == nullptr) return choose_unseen(std::move(choice), step, shape, offers);
+    if (!measures()) return choose_unseen(std::move(choice), step, entry);
     if (out_of_time()) {
       ++report_.out_of_budget;
       choice.why = Why::NOT_REACHED;
-      return on_gpu(options_) ? choose_unseen(std::move(choice), step, shape, offers) : choice;
+      return on_gpu(options_) ? choose_unseen(std::move(choice), step, entry) : choice;
     }
-    if (!measure(choice, step, task, shape, offers)) {
+    if (!measure(choice, step, task, entry)) {
       choice.why = Why::NOT_REACHED;
-      return on_gpu(options_) ? choose_unseen(std::move(choice), step, shape, offers) : choice;
+      return on_gpu(options_) ? choose_unseen(std::move(choice), step, entry) : choice;
     }
     if (task.body.empty() || choice.tactic.rfind(kReference, 0) != 0) choice.why = Why::NONE;
     // As the lockfile will give it back: a build from the lockfile then has the same bytes.
@@ -289,25 +224,22 @@ class Tuner {
   }
 
   // Of the lockfile, or of an earlier build on this machine.
-  std::optional<Choice> known_choice(const std::string& key, const std::vector<Tactic>& offers) const {
+  std::optional<Choice> known_choice(const OfferBook::Entry& entry) const {
     if (!options_.force_tactic.empty()) return std::nullopt;
-    if (auto it = locked_.find(key); it != locked_.end() && offered(offers, it->second.tactic)) return it->second;
-    if (auto cached = cache_.find(key); cached && offered(offers, cached->tactic)) return cached;
+    if (auto it = locked_.find(entry.key); it != locked_.end() && offered(entry.tactics, it->second.tactic)) {
+      return it->second;
+    }
+    if (auto cached = cache_.find(entry.key); cached && offered(entry.tactics, cached->tactic)) return cached;
     return std::nullopt;
   }
 
-  std::vector<Tactic> forced_first(std::vector<Tactic> offers) const {
-    std::stable_partition(offers.begin(), offers.end(), [&](const Tactic& t) {
-      return tactic_name(t) == options_.force_tactic || t.provider == options_.force_tactic;
-    });
-    return offers;
-  }
-
-  // Without a GPU, or without time: the forced tactic or the first one that compiles.
-  Choice choose_unseen(Choice choice, const Step& step, const StepShape& shape, const std::vector<Tactic>& offers) {
-    for (Tactic& offer : forced_first(offers)) {
+  // Without a GPU, or without time: the first tactic that compiles.
+  Choice choose_unseen(Choice choice, const Step& step, const OfferBook::Entry& entry) {
+    StepShape shape = entry.shape;
+    shape.architectures = architectures_to_measure();
+    for (const Tactic& offer : entry.tactics) {
       try {
-        provider_of(offer).offerer->pack(shape, offer);
+        offers_.provider_of(offer).offerer->compile(shape, offer);
         choice.tactic = tactic_name(offer);
         choice.why = Why::NONE;
         return choice;
@@ -332,8 +264,8 @@ class Tuner {
   }
 
   // Verifies all offers and times those that agree with the reference. False when the budget ended before.
-  bool measure(Choice& choice, const Step& step, const TuneTask& task, const StepShape& shape,
-               const std::vector<Tactic>& offers) {
+  bool measure(Choice& choice, const Step& step, const TuneTask& task, const OfferBook::Entry& entry) {
+    const StepShape& shape = entry.shape;
     choice.why = Why::NO_KERNEL;
     std::optional<Verifier> made;
     try {
@@ -348,7 +280,7 @@ class Tuner {
     if (out_of_time()) return skip(step);
     verifier.prepare();
     std::vector<Candidate> candidates;
-    for (const Tactic& offer : offers) {
+    for (const Tactic& offer : entry.tactics) {
       if (out_of_time()) return skip(step);
       Candidate c{offer, nullptr, 0, {}};
       const std::string fault = prepare(c, shape, verifier, choice);
@@ -392,8 +324,8 @@ class Tuner {
   std::string prepare(Candidate& c, const StepShape& shape, Verifier& verifier, Choice& choice) const {
     try {
       StepShape here = shape;
-      if (options_.present != nullptr) here.architectures = {options_.present->info().architecture};
-      const Provider& provider = provider_of(c.tactic);
+      if (options_.present != nullptr) here.architectures = architectures_to_measure();
+      const Provider& provider = offers_.provider_of(c.tactic);
       provider.offerer->pack(here, c.tactic);
       if (provider.launcher == nullptr) return "its provider is not in the runtime";
       c.kernel = provider.launcher->make(here, c.tactic);
@@ -411,16 +343,38 @@ class Tuner {
     }
   }
 
-  void apply(Step& step, const StepShape& shape, const std::vector<Tactic>& offers, const Choice& choice) const {
-    for (const Tactic& offer : offers) {
+  // On a GPU what it packs comes at the end, for all steps side by side; a region of the CPU is measured against its
+  // steps as they are packed.
+  void take(Step& step, const OfferBook::Entry& entry, const Choice& choice) {
+    for (const Tactic& offer : entry.tactics) {
       if (tactic_name(offer) != choice.tactic) continue;
-      Tactic tactic = offer;
-      provider_of(tactic).offerer->pack(shape, tactic);
-      tactic.time_us = choice.time_us;
-      tactic.max_error = choice.max_error;
-      step.tactic = std::move(tactic);
+      step.tactic = offer;
+      step.tactic.time_us = choice.time_us;
+      step.tactic.max_error = choice.max_error;
+      if (on_gpu(options_))
+        taken_.push_back({&step, &entry});
+      else
+        offers_.provider_of(offer).offerer->pack(entry.shape, step.tactic);
       return;
     }
+  }
+
+  void pack_taken() {
+    std::vector<CompileJob> jobs;
+    for (const Taken& t : taken_) add_jobs(*t.entry, t.step->tactic, options_.architectures, jobs);
+    compile_ahead(jobs, [] { return false; });
+    std::mutex mutex;
+    std::exception_ptr failure;
+    const auto pack = [&](size_t i) {
+      try {
+        offers_.provider_of(taken_[i].step->tactic).offerer->pack(taken_[i].entry->shape, taken_[i].step->tactic);
+      } catch (...) {
+        const std::lock_guard<std::mutex> lock(mutex);
+        failure = std::current_exception();
+      }
+    };
+    side_by_side(taken_.size(), pack, [] { return false; });
+    if (failure) std::rethrow_exception(failure);
   }
 
   // A constant that every reader has in packed form is not kept a second time.
@@ -444,15 +398,19 @@ class Tuner {
   Program& program_;
   TuneOptions options_;
   TuningCache cache_;
-  mutable KernelCache kernels_;
+  KernelCache kernels_;
+  OfferBook offers_;
   std::chrono::steady_clock::time_point start_;
   std::map<std::string, Choice> locked_;
   std::map<std::string, Choice> chosen_;
   std::set<int32_t> covered_;                  // steps inside regions that have a kernel
   std::map<std::string, std::string> faults_;  // of dropped candidates, by fingerprint
   std::map<std::string, Refusal> refused_;     // by fingerprint: regions that no provider generates
-  std::vector<Provider> providers_;
-  std::map<const TuneTask*, Asked> asked_;
+  struct Taken {
+    Step* step;
+    const OfferBook::Entry* entry;
+  };
+  std::vector<Taken> taken_;  // of a GPU: steps whose tactic is still to be packed
   RooflineReport roofline_;
   TuneReport report_;
 };

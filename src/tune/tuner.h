@@ -42,6 +42,9 @@ struct TuneOptions {
   std::shared_ptr<device::Device> present = nullptr;
   std::vector<int> architectures = {};
   bool cold_constants = false;  // set by tune(): see constants_are_cold
+  // With `present`: false: the providers' first choices are taken all the same, those of libraries, which compile next
+  // to nothing, before the others.
+  bool measure = true;
   int threads = 1;
   double budget_s = 0;       // 0: no limit. Steps not reached in time keep the reference
   std::string cache_dir;     // of choices and compiled kernels; empty: no cache
@@ -98,6 +101,9 @@ std::string fingerprint_text(const Program& program, const TuneTask& task, const
 
 // What of a GPU and its driver decides times; not the clocks of the moment.
 std::string gpu_text(const device::Info& info);
+
+// The CPU that is here, as it calls itself.
+std::string cpu_model();
 
 std::string write_lock(const std::vector<Choice>& choices);
 // Throws Error(ARGUMENT) with the line number for a line that is not understood.

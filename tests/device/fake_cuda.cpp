@@ -30,9 +30,9 @@
 
 namespace {
 
-constexpr int kOk = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoContext = 201, kInvalidImage = 200, kInvalidHandle = 400,
-              kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kLaunchFailed = 719, kCaptureUnsupported = 900,
-              kCaptureImplicit = 901, kUpdateFailure = 910;
+constexpr int kOk = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoContext = 201, kNoBinary = 209, kInvalidImage = 200,
+              kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kLaunchFailed = 719,
+              kCaptureUnsupported = 900, kCaptureImplicit = 901, kUpdateFailure = 910;
 constexpr size_t kMemory = size_t{8} << 30;
 constexpr int kShared = 232448;
 
@@ -533,8 +533,14 @@ int cuModuleLoadDataEx(Module** module, const void* image, unsigned count, int* 
   }
   const auto* text = static_cast<const char*>(image);
   if (std::strncmp(text, fake_gpu::kMagic, std::strlen(fake_gpu::kMagic)) != 0) return kInvalidImage;
+  char* code = nullptr;
+  const long target = std::strtol(text + std::strlen(fake_gpu::kMagic), &code, 10);
+  int major = 0, minor = 0;
+  cuDeviceGetAttribute(&major, 75, 0);
+  cuDeviceGetAttribute(&minor, 76, 0);
+  if (target / 10 != major || target % 10 > minor) return kNoBinary;
   std::string log;
-  const std::string file = fake_gpu::library_of(text + std::strlen(fake_gpu::kMagic), log);
+  const std::string file = fake_gpu::library_of(std::strchr(code, '\n') + 1, log);  // past the "a" of sm_90a
   void* library = file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     if (count == 2 && options[0] == 5) std::snprintf(static_cast<char*>(values[0]), 512, "%s", log.c_str());

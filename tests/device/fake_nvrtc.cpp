@@ -29,11 +29,13 @@ int nvrtcDestroyProgram(Program** program) { return delete *program, *program = 
 int nvrtcCompileProgram(Program* program, int count, const char* const* options) {
   if (program == nullptr) return kInvalidProgram;
   const char* wanted = "--gpu-architecture=sm_";
-  bool known = false;
-  for (int i = 0; i < count; ++i) known = known || std::strncmp(options[i], wanted, std::strlen(wanted)) == 0;
-  if (!known) return kInvalidOption;
+  std::string architecture;
+  for (int i = 0; i < count; ++i) {
+    if (std::strncmp(options[i], wanted, std::strlen(wanted)) == 0) architecture = options[i] + std::strlen(wanted);
+  }
+  if (architecture.empty()) return kInvalidOption;
   if (fake_gpu::library_of(program->text, program->log).empty()) return kCompilation;
-  program->cubin = fake_gpu::kMagic + program->text;
+  program->cubin = fake_gpu::kMagic + architecture + "\n" + program->text;
   return kOk;
 }
 int nvrtcGetCUBINSize(Program* program, size_t* size) { return *size = program->cubin.size() + 1, kOk; }

@@ -115,6 +115,21 @@ TEST(EngineFile, RangeChecksFieldsBehindValidHashes) {
   EXPECT_EQ(damaged([](Program& p) { p.steps[0].op = "NoSuchOp"; }), Code::ENGINE_INCOMPATIBLE);
 }
 
+TEST(EngineFile, ChecksTheEdgesThatTuningStartsFrom) {
+  const auto read = [](int32_t consumer) {
+    EngineFile file = small_engine();
+    file.edges.push_back(
+        {file.program.steps[0].outputs[0], 0, consumer, Why::NOT_FASTER, "reason", "fix", Dim(8), 8, 1});
+    const std::vector<uint8_t> bytes = write_engine(file);
+    const LoadedFile loaded = read_engine(bytes, nullptr);
+    EXPECT_EQ(loaded.file.edges.size(), 1U);
+    EXPECT_EQ(loaded.file.edges[0].reason, "reason");
+    EXPECT_EQ(write_engine(loaded.file), bytes);
+  };
+  read(0);
+  EXPECT_THROW(read(99), Error);
+}
+
 // A combo holds regions and views, and its regions hold no regions.
 TEST(EngineFile, ChecksWhatACombosBlockHolds) {
   auto wrapped = [](int depth, bool beside) {

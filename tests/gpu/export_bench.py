@@ -1,5 +1,7 @@
 """Writes the models whose kernels gpu-test times: NAME.onnx and bench.json with shapes and the bytes that must move.
 
+Also net.onnx, a small net of many kinds of steps for gpu_tuning.py.
+
 export_bench.py FOLDER
 """
 
@@ -51,6 +53,33 @@ def rows_of(precision: str) -> dict[str, tuple[onnx.ModelProto, int, int]]:
     }
 
 
+def net() -> onnx.ModelProto:
+    """Convolutions, a depthwise one, a product, and kernels between them, in fp16."""
+
+    def half(*shape: int, seed: int) -> np.ndarray:
+        values = np.random.default_rng(seed).standard_normal(shape)
+        return (values / np.sqrt(np.prod(shape[1:]) or 1)).astype(np.float16)
+
+    constants = {
+        "w1": half(32, 3, 3, 3, seed=0),
+        "b1": half(32, 1, seed=1).reshape(32),
+        "wd": half(32, 1, 3, 3, seed=2),
+        "w2": half(64, 32, 3, 3, seed=3),
+        "w3": half(64, 64, 1, 1, seed=4),
+        "w4": half(100, 64, seed=5).T.copy(),
+        "axes": np.array([2, 3]),
+        "last": np.array([-1]),
+    }
+    body = (
+        "c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w1, b1) r = Relu (c)"
+        " d = Conv <group = 32, pads = [1, 1, 1, 1]> (r, wd) s = Sigmoid (d) m = Mul (d, s)"
+        " e = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (m, w2) f = Conv (e, w3) g = Add (f, e) h = Relu (g)"
+        " i = ReduceMean <keepdims = 0> (h, axes) j = MatMul (i, w4) y = Softmax (j)"
+        " k = Tanh (j) n = ReduceMean (k, last) z = Sub (k, n)"
+    )
+    return model(f"g (float16[N,3,64,64] x) => (float16[N,100] y, float16[N,100] z) {{ {body} }}", constants)
+
+
 def export(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     runs = []
@@ -74,6 +103,7 @@ def export(folder: Path) -> int:
             for rows in counts[kind]:
                 shapes = {name: [rows, width] for name in "xz"[:inputs]}
                 add(f"{kind}_{precision}@{rows}", made, shapes, (inputs + 1) * rows * width * size)
+    onnx.save(net(), folder / "net.onnx")
     (folder / "bench.json").write_text(json.dumps({"runs": runs}, indent=1))
     return len(runs)
 

@@ -3,8 +3,8 @@
 gpu_test.py [--out FOLDER] [--device cuda] [--only PART,PART]
 
 Each part has a time limit of its own, so that one that fails loses little. Without --only run the quick ones: devices,
-conformance, libraries, cases, compile, bench, contracts, io. The others are named: nodes (ONNX's node tests), models
-(real models against the CPU, from the folder of export_models.py), sanitizer (compute-sanitizer over generated
+conformance, libraries, cases, compile, bench, contracts, io, tuning. The others are named: nodes (ONNX's node tests),
+models (real models against the CPU, from the folder of export_models.py), sanitizer (compute-sanitizer over generated
 kernels), ncu (counters of each kernel). What a part does stands in parts_*.py. results.json and a log for each part go
 to FOLDER: $OUT, else build/gpu-test. Exit code 0 only when all parts passed.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import parts_device
 import parts_time
+import parts_tuning
 import parts_whole
 from gpu_session import Session
 
@@ -30,6 +31,7 @@ QUICK = {
     "bench": (parts_time.bench, 40),
     "contracts": (parts_time.contracts, 40),
     "io": (parts_whole.io, 120),
+    "tuning": (parts_tuning.tuning, 240),
 }
 LONG = {
     "nodes": (parts_whole.nodes, 400),

@@ -191,7 +191,8 @@ class NvrtcLauncher final : public Launcher {
       throw Error(Code::ENGINE_INCOMPATIBLE,
                   "the engine has code for " + architectures_of(tactic) + ", the device " + shape.device->info().name +
                       " is sm_" + std::to_string(architecture),
-                  "build it again with --target sm_" + std::to_string(architecture));
+                  "deepjit tune compiles it for this one, and so does a build with --target sm_" +
+                      std::to_string(architecture));
     }
     auto module = module_of(*shape.device, *cubin.code);
     if (const Tensor* launch = packed_data(tactic, kLaunchFormat)) {
