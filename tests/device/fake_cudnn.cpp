@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -244,12 +245,14 @@ int cudnnBackendExecute(Handle* handle, void* plan, void* pack) {
   const auto ids = values.list<int64_t>(1000);
   const auto pointers = values.list<char*>(1001);
   if (ids.size() != pointers.size()) return fail(kBadParam, "not as many addresses as names");
-  auto* job = new Job{own.objects(0).at(0), {}};  // for the life of the process, as graphs may keep it
-  for (size_t i = 0; i < ids.size(); ++i) job->memory[ids[i]] = pointers[i];
+  static auto* const jobs = new std::deque<Job>;  // for the life of the process, as graphs may keep them
+  Job* job = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex);
     ++counts.executed;
+    job = &jobs->emplace_back(Job{own.objects(0).at(0), {}});
   }
+  for (size_t i = 0; i < ids.size(); ++i) job->memory[ids[i]] = pointers[i];
   return submit_function()(handle->stream, "cudnn", work, job) == 0 ? kOk : fail(kInternal, "the driver refused");
 }
 

@@ -121,7 +121,7 @@ TEST(DeviceBench, ConstantsThatDoNotMatterOrAreLargerThanTheL2StayWhereTheyAre) 
 }
 
 TEST(DeviceBench, ConstantsOfALargeProgramAreCold) {
-  const device::Info& info = NullDevice().info();
+  const device::Info info = NullDevice().info();
   Program program;
   program.buffers.resize(2);
   program.buffers[0].constant = filled(20 * kMiB, 1);
