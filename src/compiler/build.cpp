@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "compiler/option_text.h"
 #include "compiler/shapes.h"
@@ -24,8 +25,6 @@ namespace deepjit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // One build at work: holds what the stages hand on and what the report says.
 class Build {

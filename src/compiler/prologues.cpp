@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/packed_constants.h"
 #include "kernels/kernel.h"
 #include "kernels/nvrtc/contract_problem.h"
 #include "kernels/provider_side.h"
@@ -19,12 +20,7 @@ constexpr double kGain = 0.03;  // of the time, that must be won: what noise and
 // A product's weights of which only the packed form is left.
 void restore_weights(Program& program, const Step& product) {
   for (const PackedOperand& packed : product.tactic.packed) {
-    if (packed.input != 1) continue;
-    Buffer& weights = program.buffers[static_cast<size_t>(product.inputs[1])];
-    const auto dims = weights.type.shape.as_const();
-    const Launcher* launcher = find_launcher(product.tactic.provider);
-    if (weights.constant.defined() || !dims || launcher == nullptr) return;
-    weights.constant = launcher->unpack(packed, {weights.type.dtype, *dims});
+    if (packed.input == 1) unpack_constant(program, product, packed);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "compiler/option_text.h"
+#include "compiler/packed_constants.h"
 #include "compiler/prologues.h"
 #include "compiler/shapes.h"
 #include "compiler/tuning.h"
@@ -26,20 +27,7 @@ std::string metadata_of(const Program& program, const std::string& key, const st
 // Constants of which only packed forms are left.
 void unpack_constants(Program& program) {
   for (const Step& step : program.steps) {
-    for (const PackedOperand& packed : step.tactic.packed) {
-      if (packed.input < 0) continue;  // code, not an operand
-      Buffer& buffer = program.buffers[static_cast<size_t>(step.inputs[static_cast<size_t>(packed.input)])];
-      if (!buffer.is_constant || buffer.constant.defined()) continue;
-      const Launcher* launcher = find_launcher(step.tactic.provider);
-      const auto dims = buffer.type.shape.as_const();
-      if (launcher == nullptr || !dims) {
-        throw Error(Code::ENGINE_INCOMPATIBLE,
-                    "step \"" + step.name + "\" keeps its constant \"" + buffer.name + "\" in a form of provider " +
-                        step.tactic.provider + ", which this build cannot read",
-                    "build the engine again from its model with this version");
-      }
-      buffer.constant = launcher->unpack(packed, {buffer.type.dtype, *dims});
-    }
+    for (const PackedOperand& packed : step.tactic.packed) unpack_constant(program, step, packed);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "compiler/combos.h"
 #include "compiler/device_steps.h"
 #include "compiler/ledger.h"
@@ -19,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 constexpr int kMeasuringLevel = 2;  // of a GPU
 
 // Kernels of the CPU are measured with the threads that the engine will use.

@@ -170,10 +170,10 @@ class Joiner {
 };
 
 // Of each buffer, the steps that read it; -1: the end of a block. Regions stand for their steps.
-std::map<int32_t, std::vector<int32_t>> readers_of(const Program& program, const std::set<int32_t>& of_regions) {
+std::map<int32_t, std::vector<int32_t>> readers_of(const Program& program, const std::vector<bool>& of_regions) {
   std::map<int32_t, std::vector<int32_t>> readers;
   for (size_t b = 0; b < program.blocks.size(); ++b) {
-    if (of_regions.count(static_cast<int32_t>(b)) != 0) continue;
+    if (of_regions[b]) continue;
     for (int32_t index : program.blocks[b].steps) {
       for (int32_t buffer : program.steps[static_cast<size_t>(index)].inputs) readers[buffer].push_back(index);
     }
@@ -185,15 +185,12 @@ std::map<int32_t, std::vector<int32_t>> readers_of(const Program& program, const
 }  // namespace
 
 std::vector<int32_t> join_launches(Program& program, const std::map<int32_t, int64_t>& bytes, const JoinRules& rules) {
-  std::set<int32_t> of_regions;
-  for (const Step& step : program.steps) {
-    if (step.op == kRegionOp) of_regions.insert(step.blocks[0]);
-  }
+  const std::vector<bool> of_regions = blocks_of_regions(program);
   const auto readers = readers_of(program, of_regions);
   std::vector<int32_t> made;
   const size_t blocks = program.blocks.size();
   for (size_t b = 0; b < blocks; ++b) {
-    if (of_regions.count(static_cast<int32_t>(b)) == 0) Joiner(program, bytes, rules, readers, b).run(made);
+    if (!of_regions[b]) Joiner(program, bytes, rules, readers, b).run(made);
   }
   return made;
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "lower/regions.h"
 #include "program/combo.h"
 
 namespace deepjit {
@@ -18,12 +19,8 @@ std::vector<int32_t>& inside(Program& program, const Step& region) {
 }
 
 // How often each buffer is read by steps, those in bodies and regions too, and by the ends of blocks.
-std::map<int32_t, int> count_readers(const Program& program) {
+std::map<int32_t, int> count_readers(const Program& program, const std::vector<bool>& of_region) {
   std::map<int32_t, int> count;
-  std::vector<bool> of_region(program.blocks.size(), false);
-  for (const Step& step : program.steps) {
-    if (step.op == kRegionOp) of_region[static_cast<size_t>(step.blocks[0])] = true;
-  }
   for (size_t b = 0; b < program.blocks.size(); ++b) {
     if (of_region[b]) continue;  // the region itself reads for its steps
     for (int32_t index : program.blocks[b].steps) {
@@ -70,11 +67,8 @@ void set_operands(Program& program, Step& region, std::vector<int32_t> inputs, s
 
 std::vector<ProloguePair> find_prologues(const Program& program, const std::function<bool(const Step&)>& is_product) {
   std::vector<ProloguePair> pairs;
-  const std::map<int32_t, int> readers = count_readers(program);
-  std::vector<bool> of_region(program.blocks.size(), false);
-  for (const Step& step : program.steps) {
-    if (step.op == kRegionOp) of_region[static_cast<size_t>(step.blocks[0])] = true;
-  }
+  const std::vector<bool> of_region = blocks_of_regions(program);
+  const std::map<int32_t, int> readers = count_readers(program, of_region);
   for (size_t b = 0; b < program.blocks.size(); ++b) {
     if (of_region[b]) continue;
     std::map<int32_t, int32_t> writer;

@@ -331,6 +331,14 @@ RegionPlan plan_singly(const Graph& graph) {
   return plan;
 }
 
+std::vector<bool> blocks_of_regions(const Program& program) {
+  std::vector<bool> of_region(program.blocks.size(), false);
+  for (const Step& step : program.steps) {
+    if (step.op == kRegionOp) of_region[static_cast<size_t>(step.blocks[0])] = true;
+  }
+  return of_region;
+}
+
 int32_t add_region_step(Program& program, Step region, std::vector<int32_t> steps) {
   Block block;
   block.steps = std::move(steps);

@@ -35,6 +35,9 @@ RegionPlan plan_regions(const Graph& graph);
 // Each node by itself.
 RegionPlan plan_singly(const Graph& graph);
 
+// For each block: is it that of a region, whose step stands for its steps?
+std::vector<bool> blocks_of_regions(const Program& program);
+
 // Appends the step of a region, whose operands are set, over a block of the steps that it stands for. Returns its
 // number.
 int32_t add_region_step(Program& program, Step region, std::vector<int32_t> steps);

@@ -69,6 +69,10 @@ std::optional<std::vector<int64_t>> known_ints(const Value* value) {
 
 bool ranked(const Value* value) { return value != nullptr && value->type.shape.ranked(); }
 
+bool is_16_bit(const Value* value) {
+  return ranked(value) && (value->type.dtype == DType::FLOAT16 || value->type.dtype == DType::BFLOAT16);
+}
+
 bool same_type(const Value* a, const Value* b) { return ranked(a) && ranked(b) && a->type == b->type; }
 
 Value* emit(Node* position, const std::string& op, std::vector<Value*> inputs, Attributes attrs, const Node* like) {

@@ -25,6 +25,8 @@ std::optional<std::vector<int64_t>> known_ints(const Value* value);
 // Same dtype, and shapes that are equal for sure.
 bool same_type(const Value* a, const Value* b);
 bool ranked(const Value* value);
+// Ranked, of float16 or bfloat16.
+bool is_16_bit(const Value* value);
 
 // --- changing ---
 

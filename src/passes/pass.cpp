@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "graph/verify.h"
 
 namespace deepjit {
-
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 PassStat& PassReport::stat(const std::string& name) {
   auto it = std::find_if(passes.begin(), passes.end(), [&](const PassStat& s) { return s.name == name; });

@@ -1,32 +1,18 @@
 // The CUDA device on machines without a GPU: against a stand-in driver, and with none.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "device/device.h"
+#include "own_process.h"
 
 namespace deepjit {
 
 namespace {
 
-// Cases of this very program against the stand-in driver, in a process of their own: a driver is loaded once.
 void pass_with_the_stand_in(const std::string& cases) {
-  const std::string command = std::string("DEEPJIT_CUDA_DRIVER=") + DEEPJIT_FAKE_CUDA + " /proc/" +
-                              std::to_string(getpid()) + "/exe --gtest_filter='" + cases + "' --gtest_brief=1 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string output;
-  char line[512];
-  while (std::fgets(line, sizeof line, pipe) != nullptr) output += line;
-  const int status = pclose(pipe);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << output;
-  EXPECT_NE(output.find("[  PASSED  ] "), std::string::npos) << output;
-  EXPECT_EQ(output.find("[  PASSED  ] 0 tests"), std::string::npos) << output;
-  EXPECT_EQ(output.find("SKIPPED"), std::string::npos) << output;
+  pass_in_own_process(std::string("DEEPJIT_CUDA_DRIVER=") + DEEPJIT_FAKE_CUDA, cases);
 }
 
 TEST(CudaDevice, KeepsItsPromisesWithTheStandInDriver) { pass_with_the_stand_in("Kinds/*/cuda"); }

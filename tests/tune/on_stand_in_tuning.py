@@ -3,16 +3,14 @@
 import hashlib
 import os
 import re
-import signal
-import subprocess
 import time
 
 import deepjit
 import pytest
 from stand_in_gpu import FOLDER
-from tuned_models import MODELS, assert_agree, assert_file_agrees, feeds, model, ranges
+from tuned_models import MODELS, assert_agree, assert_file_agrees, feeds, killed_while_tuning, model, ranges
 
-from program import PROGRAM, run_program
+from program import run_program
 
 ALL = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 NO_GPU = {"DEEPJIT_CUDA_DRIVER": "/nonexistent/libcuda.so"}  # the compiler stays: it needs no GPU
@@ -157,16 +155,7 @@ def test_a_killed_build_goes_on_where_it_was(tmp_path):
     (tmp_path / "m.onnx").write_bytes(model("image").SerializeToString())
     command = ["build", "m.onnx", "-o", "m.dje", "--device", "cuda", *SHAPES]
     cached = [*command, "--tune-cache", "cache"]
-    process = subprocess.Popen(
-        [str(PROGRAM), *cached, "--verbose"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    )
-    told = 0
-    for line in process.stderr:
-        told += "<- selected" in line
-        if told == 3:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    told = killed_while_tuning(tmp_path, dict(os.environ), *command)
     assert told == 3 and not (tmp_path / "m.dje").exists()
     again = ok(tmp_path, *cached, "--json").json
     assert again["reused"] >= 2 and again["measured"] >= 1 and again["kernels_loaded"] > 0

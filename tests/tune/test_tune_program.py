@@ -3,14 +3,12 @@
 import hashlib
 import json
 import os
-import signal
-import subprocess
 import time
 
 import pytest
-from tuned_models import assert_file_agrees, model
+from tuned_models import assert_file_agrees, killed_while_tuning, model
 
-from program import PROGRAM, run_program
+from program import run_program
 
 
 def ok(folder, *arguments, environment=None):
@@ -87,21 +85,6 @@ def test_without_the_gpu_that_it_is_for(folder, tmp_path):
     ok(folder, "build", "m.onnx", "-o", "n.dje", "--device", "null")
     failed = run_program(folder, "tune", "n.dje")
     assert failed.code == 2 and "E804 ARGUMENT" in failed.err and "null device" in failed.err
-
-
-def killed_while_tuning(folder, environment, *arguments) -> int:
-    """Starts a build and kills it once some kernels are measured; returns how many it had told of by then."""
-    command = [str(PROGRAM), *arguments, "--verbose", "--tune-cache", "cache"]
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment)
-    told = 0
-    for line in process.stderr:
-        told += "<- selected" in line
-        if told == 3:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert process.returncode == -signal.SIGKILL
-    return told
 
 
 @pytest.mark.parametrize("verb", ["build", "tune"])

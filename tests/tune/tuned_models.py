@@ -1,11 +1,13 @@
 """Models for the tests of tuning: convolutions and products with packed weights, regions, combos, bodies."""
 
 import shutil
+import signal
+import subprocess
 
 import numpy as np
 from onnx import ModelProto, numpy_helper, parser
 
-from program import run_program
+from program import PROGRAM, run_program
 
 
 def constant(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:
@@ -96,3 +98,18 @@ def assert_file_agrees(folder, engine: str, name: str = "image", environment: di
         np.testing.assert_allclose(got, np.load(want), rtol=2e-5, atol=2e-5, err_msg=want.name)
     for left in (folder / "of_m.onnx", folder / f"of_{engine}"):
         shutil.rmtree(left)
+
+
+def killed_while_tuning(folder, environment, *arguments) -> int:
+    """Starts a build and kills it once some kernels are measured; returns how many it had told of by then."""
+    command = [str(PROGRAM), *arguments, "--verbose", "--tune-cache", "cache"]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment)
+    told = 0
+    for line in process.stderr:
+        told += "<- selected" in line
+        if told == 3:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
+    return told

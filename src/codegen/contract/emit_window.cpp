@@ -85,13 +85,14 @@ class WindowEmitter {
       out_.line("{}[k] = {};", to, cuda_text::from_memory(out_, from + ".at[k]", spec_.type));
       return out_.close();
     }
-    const bool half = spec_.type == DType::FLOAT16;
     const std::string pair = "(unsigned int)" + from + ".at[k]";
     out_.open_lanes(chunk_ / 2);
-    out_.line("{}[2 * k] = {};", to,
-              half ? out_.call("float_of_low_half", pair) : "__int_as_float((int)(" + pair + " << 16))");
-    out_.line("{}[2 * k + 1] = {};", to,
-              half ? out_.call("float_of_high_half", pair) : "__int_as_float((int)(" + pair + " & 0xffff0000u))");
+    if (spec_.type == DType::FLOAT16) {
+      out_.line("{};", out_.call("floats_of_halves", pair + ", " + to + " + 2 * k"));
+    } else {
+      out_.line("{}[2 * k] = __int_as_float((int)({} << 16));", to, pair);
+      out_.line("{}[2 * k + 1] = __int_as_float((int)({} & 0xffff0000u));", to, pair);
+    }
     out_.close();
   }
 

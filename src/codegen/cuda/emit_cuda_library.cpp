@@ -215,10 +215,13 @@ std::string single_text(const std::string& name) {
 // The text of a function behind those of the functions that it calls, each text once.
 void add_text(const std::string& name, std::set<std::string>& added, std::string& all) {
   static const std::map<std::string, std::vector<std::string>> calls = {
-      {"sigmoid_f32", {"near_reciprocal"}},         {"swizzled_memory", {"row_memory"}},
-      {"pack_halves", {"half_of_float"}},           {"float_of_low_half", {"float_of_half"}},
-      {"float_of_high_half", {"float_of_half"}},    {"pack_bfloats", {"bfloat16_of_float"}},
-      {"copy_chunk_16", {"Chunk16", "copy_later"}}, {"near_erf", {"near_reciprocal", "power_of_two"}},
+      {"sigmoid_f32", {"near_reciprocal"}},
+      {"swizzled_memory", {"row_memory"}},
+      {"pack_halves", {"half_of_float"}},
+      {"floats_of_halves", {"float_of_half"}},
+      {"pack_bfloats", {"bfloat16_of_float"}},
+      {"copy_chunk_16", {"Chunk16", "copy_later"}},
+      {"near_erf", {"near_reciprocal", "power_of_two"}},
       {"copy_chunk_32", {"Chunk16", "copy_later"}},
   };
   if (name.starts_with("group_multiply_")) add_text("group_place", added, all);

@@ -64,26 +64,15 @@ constexpr const char* kCopies = R"(
 #endif
 )";
 
-// Half a register, as it is converted without taking it apart.
-constexpr const char* kFloatOfLowHalf = R"(
-static __device__ __forceinline__ float float_of_low_half(unsigned int x) {
+// The two halves of a register, converted without taking it apart.
+constexpr const char* kFloatsOfHalves = R"(
+static __device__ __forceinline__ void floats_of_halves(unsigned int x, float* to) {
 #ifdef DEEPJIT_EMULATED
-  return float_of_half((unsigned short)x);
+  to[0] = float_of_half((unsigned short)x);
+  to[1] = float_of_half((unsigned short)(x >> 16));
 #else
-  float y;
-  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low;}" : "=f"(y) : "r"(x));
-  return y;
-#endif
-}
-)";
-constexpr const char* kFloatOfHighHalf = R"(
-static __device__ __forceinline__ float float_of_high_half(unsigned int x) {
-#ifdef DEEPJIT_EMULATED
-  return float_of_half((unsigned short)(x >> 16));
-#else
-  float y;
-  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}" : "=f"(y) : "r"(x));
-  return y;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
+      : "=f"(to[0]), "=f"(to[1]) : "r"(x));
 #endif
 }
 )";
@@ -206,8 +195,7 @@ static __device__ __forceinline__ float near_erf(float x) {
 const char* product_library_text(const std::string& name) {
   static const std::map<std::string, const char*> texts = {
       {"Chunk16", kChunk},
-      {"float_of_low_half", kFloatOfLowHalf},
-      {"float_of_high_half", kFloatOfHighHalf},
+      {"floats_of_halves", kFloatsOfHalves},
       {"pack_halves", kPackHalves},
       {"pack_bfloats", kPackBfloats},
       {"copy_later", kCopyLater},

@@ -211,10 +211,6 @@ std::vector<std::string> attention_variants(const AttentionProblem& p, const Ste
   return variants;
 }
 
-}  // namespace
-
-namespace {
-
 // The likeliest tiles. The model is rough: tiles that differ are worth more than splits of one tile.
 void choose_tiles(std::vector<ContractTile> tiles, size_t most, const ContractProblem& problem, int processors,
                   std::vector<ContractTile>& chosen) {

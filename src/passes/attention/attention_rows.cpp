@@ -27,10 +27,6 @@ struct Parts {
   std::vector<int64_t> starts = {0, 0, 0}, tokens_first = {0, 0, 0, 0};
 };
 
-bool is_16_bit(const Value* v) {
-  return ranked(v) && (v->type.dtype == DType::FLOAT16 || v->type.dtype == DType::BFLOAT16);
-}
-
 // Nothing cached, nothing padded, one result, and sizes of heads that are known and equal.
 std::optional<Parts> parts_of(const Node& node) {
   if (node.op != "Attention" && node.op != "deepjit.Attention") return std::nullopt;

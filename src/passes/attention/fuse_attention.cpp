@@ -36,10 +36,6 @@ Scaled scaled(Value* value) {
   return {behind_casts(const_cast<Value*>(product.factors[0])), product.coefficient};
 }
 
-bool is_16_bit(const Value* v) {
-  return ranked(v) && (v->type.dtype == DType::FLOAT16 || v->type.dtype == DType::BFLOAT16);
-}
-
 struct Match {
   Value *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr;  // K is [.., keys, head]
   double scale = 1;
