@@ -164,6 +164,7 @@ void DeviceIo::bind(const ProgramInfo& info, Binding& binding, const IoLayout& l
   if (any([](const Route& route) { return route.way != Way::IN_PLACE; }) && area_.bytes() < bytes) {
     at_rest();
     area_.ensure(bytes);
+    fresh_ = layout.outputs.size() > 1;
   }
   if (any([](const Route& route) { return route.way == Way::STAGED; })) staging_.ensure(bytes);
   addresses_.clear();
@@ -202,6 +203,11 @@ void DeviceIo::copy_in(device::Stream& stream) {
   for_stretches(inputs_, [&](size_t first, size_t bytes) {
     stream.copy_in(at(area_.data(), first), at(staging_.data(), first), bytes);
   });
+  if (fresh_) {  // outputs that are neighbours are copied with what lies between them
+    const size_t first = outputs_.front().offset;
+    stream.fill(at(area_.data(), first), 0, area_.bytes() - first);
+    fresh_ = false;
+  }
 }
 
 void DeviceIo::copy_out(device::Stream& stream) {

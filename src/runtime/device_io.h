@@ -76,6 +76,7 @@ class DeviceIo {
 
   std::shared_ptr<device::Device> device_;
   device::Memory area_;     // inputs, then outputs, of those that do not lie elsewhere
+  bool fresh_ = false;      // area_ was not written yet
   device::Memory staging_;  // the same in host memory
   std::vector<Route> inputs_, outputs_;
   std::vector<void*> addresses_;

@@ -211,6 +211,61 @@ TEST(Contract, GroupsOfWarps) {
   check_contracts(cases, false, {90});
 }
 
+// Weights in packed tiles: ragged everywhere, more steps along k than slots, fewer tiles than a cluster has blocks,
+// more than blocks of the (emulated) device, one team and two, splits, images.
+TEST(Contract, PackedTiles) {
+  std::vector<ContractCase> cases;
+  for (DType type : {F16, BF16}) {
+    cases.push_back({"MatMul",
+                     {},
+                     {{type, {130, 456}}, {type, {456, 72}, true}},
+                     {"wgmma64x64x64w4x1s3k1c1", "wgmma128x128x64w8x1s4k1c2", "wgmma64x128x64w4x1s4k2c4",
+                      "wgmma128x256x64w8x1s4k1c4", "wgmma256x128x64w8x1s3k1c2", "wgmma128x128x64w4x1s5k1c2"},
+                     {130, 72}});
+  }
+  cases.push_back({"deepjit.MatMul",
+                   with({{"epilogue", std::vector<std::string>{"Gelu", "Add($3)"}}}),
+                   {{F16, {2, 70, 576}}, {F16, {576, 136}, true}, {F16, {136}, true}, {F16, {2, 70, 136}}},
+                   {"wgmma128x64x64w4x1s6k1c2", "wgmma128x96x64w8x1s4k3c1", "wgmma128x192x64w8x1s4k1c2"},
+                   {2, 70, 136}});
+  cases.push_back({"MatMul",
+                   {},
+                   {{F16, {700, 200}}, {F16, {200, 200}, true}},
+                   {"wgmma64x64x64w4x1s3k1c1", "wgmma64x64x64w4x1s7k1c2", "wgmma64x48x64w4x1s5k2c1",
+                    "wgmma128x64x64w8x1s3k1c2", "wgmma64x64x64w4x1s3k3c2"},
+                   {700, 200}});
+  cases.push_back({"Gemm",
+                   with({{"transB", int64_t{1}}}),
+                   {{F16, {70, 40}}, {F16, {24, 40}, true}, {F16, {24}, true}},
+                   {"wgmma64x64x64w4x1s3k1c2"},
+                   {70, 24}});
+  cases.push_back({"MatMul", {}, {{F16, {70, 44}}, {F16, {44, 27}, true}}, {"wgmma64x32x64w4x1s3k1c1"}, {70, 27}});
+  cases.push_back({"deepjit.Conv",
+                   conv({2, 2}, {1, 1, 1, 1}, 1, {1, 1}, {"Relu"}),
+                   {{F16, {2, 9, 7, 24}}, {F16, {40, 24, 3, 3}, true}, {F16, {40}, true}},
+                   {"wgmma64x64x64w4x1s3k1c1", "wgmma128x64x64w8x1s4k2c4"},
+                   {2, 5, 4, 40}});
+  cases.push_back({"deepjit.Conv",
+                   conv({1, 1}, {1, 1, 1, 1}, 1, {1, 1}, {}),
+                   {{F16, {2, 20, 20, 12}}, {F16, {70, 12, 3, 3}, true}},
+                   {"wgmma64x32x64w4x1s3k1c1"},
+                   {2, 20, 20, 70}});
+  check_contracts(cases, false, {90});
+}
+
+TEST(Contract, PackedTilesNeedWeights) {
+  const auto offered = [](bool constant, const Dims& b) {
+    const auto made = make_case({"MatMul", {}, {{F16, {4, 256, 128}}, {F16, b, constant}}, {}, {4, 256, 256}});
+    made->shape.architectures = {90};
+    const Offer offer = nvrtc_gpu::offer_contract(made->shape);
+    return std::count_if(offer.tactics.begin(), offer.tactics.end(),
+                         [](const Tactic& t) { return ContractTile::parse(t.variant).packed(); });
+  };
+  EXPECT_GE(offered(true, {128, 256}), 5);
+  EXPECT_EQ(offered(false, {128, 256}), 0);
+  EXPECT_EQ(offered(true, {4, 128, 256}), 0);
+}
+
 // For 9.0 alone groups of warps are offered too, of several shapes; where nothing is measured they do not come first.
 TEST(Contract, GroupsAreOfferedForOneArchitecture) {
   const auto made = make_case({"MatMul", {}, {{F16, {1024, 128}}, {F16, {128, 256}, true}}, {}, {1024, 256}});
@@ -264,6 +319,111 @@ TEST(Contract, Windows) {
     }
   }
   check_contracts(cases, false, {80});
+}
+
+// Rows that share what they read, and blocks that share a part of the image: their pixels, rows and channels end in the
+// middle of a tile, chunks are of every size, one thread does several pieces.
+TEST(Contract, WindowsOfRowsAndOfBlocks) {
+  std::vector<ContractCase> cases;
+  for (DType type : {F16, BF16, F32}) {
+    for (int64_t C : {24, 5}) {
+      using Texts = std::vector<std::string>;
+      const Texts tiles = C == 5        ? Texts{"window2x1x32r2", "window3x1x64r3"}
+                          : type == F32 ? Texts{"window4x4x32r2", "window2x2x32r3s4x6x16", "window3x4x64s6x3x8"}
+                                        : Texts{"window3x8x32r4",      "window2x2x32r3s4x6x16", "window7x2x64r2s7x4x8",
+                                                "window4x4x32s8x3x16", "window2x1x64r2s4x4x8",  "window1x8x32s3x5x24"};
+      const auto add = [&](const char* op, Attributes attrs, Dims x, Dims y, std::vector<ContractOperand> more = {}) {
+        ContractCase c{op, std::move(attrs), {{type, std::move(x)}}, {}, std::move(y)};
+        for (const std::string& tile : tiles) {
+          if (c.op == "deepjit.Conv" || tile.find('s') == std::string::npos) c.variants.push_back(tile);
+        }
+        c.inputs.insert(c.inputs.end(), more.begin(), more.end());
+        cases.push_back(c);
+      };
+      const auto pool = [&](Ints kernel, Ints strides, Ints pads, int64_t counts, int64_t ceil) {
+        return with({{"layout", std::string("NHWC")},
+                     {"kernel_shape", kernel},
+                     {"strides", strides},
+                     {"pads", pads},
+                     {"count_include_pad", counts},
+                     {"ceil_mode", ceil}});
+      };
+      add("deepjit.Conv", conv({1, 1}, {3, 3, 3, 3}, C, {1, 1}, {"Relu", "Add($3)"}), {2, 7, 9, C}, {2, 7, 9, C},
+          {{type, {C, 1, 7, 7}, true}, {type, {C}, true}, {type, {2, 7, 9, C}}});
+      add("deepjit.Conv", conv({2, 2}, {2, 1, 2, 2}, C), {1, 9, 12, C}, {1, 5, 6, C}, {{type, {C, 1, 5, 5}, true}});
+      add("deepjit.Conv", conv({1, 1}, {2, 0, 2, 0}, C, {2, 3}), {1, 6, 10, C}, {1, 6, 4, C},
+          {{type, {C, 1, 3, 3}, true}});
+      add("deepjit.Conv", conv({3, 1}, {4, 2, 0, 1}, C, {2, 1}, {"Mul($3)"}), {1, 13, 5, C}, {1, 5, 6, C},
+          {{type, {C, 1, 3, 3}, true}, {}, {type, {1, 1, 1, C}}});
+      add("deepjit.MaxPool", pool({3, 3}, {2, 2}, {1, 1, 1, 1}, 0, 0), {1, 8, 9, C}, {1, 4, 5, C});
+      add("deepjit.MaxPool", pool({2, 3}, {2, 2}, {0, 0, 0, 0}, 0, 1), {1, 7, 8, C}, {1, 4, 4, C});
+      for (int64_t counts : {0, 1}) {
+        add("deepjit.AveragePool", pool({3, 2}, {2, 2}, {0, 1, 1, 0}, counts, 1), {1, 8, 9, C}, {1, 4, 5, C});
+      }
+    }
+  }
+  check_contracts(cases, false, {80, 90});
+}
+
+// Whatever is offered fits and is right: images small and large, channels that are whole chunks and such that are not.
+TEST(Contract, OfferedWindows) {
+  std::vector<ContractCase> cases;
+  for (DType type : {F16, F32}) {
+    const auto add = [&](int64_t size, int64_t C, int64_t kernel, int64_t stride) {
+      const int64_t pad = kernel / 2, to = (size + 2 * pad - kernel) / stride + 1;
+      cases.push_back({"deepjit.Conv",
+                       conv({stride, stride}, {pad, pad, pad, pad}, C),
+                       {{type, {1, size, size, C}}, {type, {C, 1, kernel, kernel}, true}, {type, {C}, true}},
+                       {},
+                       {1, to, to, C}});
+    };
+    add(14, 40, 7, 1);
+    add(7, 48, 5, 1);
+    add(17, 20, 5, 2);
+    add(30, 16, 3, 2);
+  }
+  check_contracts(cases, false, {90});
+}
+
+// Sizes of images are arguments: what a block shares does not depend on them.
+TEST(Contract, OneWindowServesAllSizes) {
+  const auto image = [](int64_t images, int64_t height, int64_t width) {
+    return make_case({"deepjit.Conv",
+                      conv({1, 1}, {2, 2, 2, 2}, 24),
+                      {{F16, {images, height, width, 24}}, {F16, {24, 1, 5, 5}, true}},
+                      {},
+                      {images, height, width, 24}});
+  };
+  const char* tile = "window4x2x64r2s8x4x16";
+  auto small = image(1, 3, 5), large = image(2, 9, 17);
+  CudaOnCpu kernels;
+  add_kernels({tile}, *small, kernels);
+  add_kernels({tile}, *large, kernels);
+  EXPECT_EQ(small->kernels[0].first, large->kernels[0].first);
+  kernels.compile();
+  EmulatedDevice device(kernels);
+  const std::vector<double> got = run_once(*large, small->kernels[0].second, device, false).to_f64();
+  const std::vector<double> want = large->expected.to_f64();
+  for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-2) << i;
+}
+
+TEST(Contract, SaysWhyAWindowHasNoTile) {
+  WindowSpec spec;
+  spec.image.channels = spec.image.all_channels = 24;
+  spec.image.kernel[0] = spec.image.kernel[1] = 7;
+  const auto reason = [&](const char* tile) { return why_not_tile(spec, WindowTile::parse(tile)); };
+  EXPECT_EQ(reason("window7x2x128r2s14x14x16"), "");
+  EXPECT_EQ(reason("window24x2x128r2"), "its windows are too wide to be held");
+  EXPECT_EQ(reason("window24x2x128"), "");
+  EXPECT_EQ(reason("window4x2x128s8x8x4"), "shared pixels are copied 16 bytes at a time");
+  EXPECT_EQ(reason("window8x2x128s96x96x64"), "its windows do not fit shared memory");
+  spec.image.dilations[0] = int64_t{1} << 40;
+  EXPECT_EQ(reason("window4x2x128s8x8x8"), "its windows do not fit shared memory");
+  spec.kind = WindowSpec::Kind::AVERAGE;
+  EXPECT_EQ(reason("window4x2x128s8x8x8"), "a pool reads memory");
+  EXPECT_EQ(reason("window4x2x128r2"), "");
+  spec.image.channels = 20;
+  EXPECT_EQ(reason("window4x8x128"), "chunks do not fill a pixel");
 }
 
 TEST(Contract, MaximumKeepsNan) {
@@ -345,22 +505,29 @@ TEST(Contract, WeightsComeBackFromTheirPackedForm) {
                 {},
                 {1, 4, 4, 8}});
   check_layout({"MatMul", {}, {{F32, {2, 3, 7}}, {F32, {2, 7, 9}, true}}, {}, {2, 3, 9}});
-  for (const char* bad : {"", "weights 1 2", "weights 1 2 3 4 2 0", "weights 0 1 1 1 1 0", "weights 1 1 1 1 1 0 "}) {
+  for (const char* bad : {"", "weights 1 2", "weights 1 2 3 4 2 0", "weights 0 1 1 1 1 0", "weights 1 1 1 1 1 0 ",
+                          "weights 1 1 1 1 1 0 tiles 0", "weights 2 1 1 1 1 0 tiles 64"}) {
     EXPECT_THROW(nvrtc_gpu::WeightLayout::parse(bad), Error) << bad;
   }
 }
 
 TEST(Contract, TilesAreText) {
-  for (const char* good :
-       {"mma128x64x32w2x2s4k2", "wgmma128x256x64w8x1s4k1", "tf32mma64x64x16w2x2s3k1", "fma32x32x32w2x1s3k16"}) {
+  for (const char* good : {"mma128x64x32w2x2s4k2", "wgmma128x256x64w8x1s4k1", "wgmma128x256x64w8x1s4k1c4",
+                           "tf32mma64x64x16w2x2s3k1", "fma32x32x32w2x1s3k16"}) {
     EXPECT_EQ(ContractTile::parse(good).to_string(), good);
   }
-  for (const char* bad :
-       {"", "mma", "mma64x64x32w2x2s3", "mma64x64x32w2x2s3k0", "mma64x64x32w2x2s3k1x", "sum64x64x32w2x2s3k1"}) {
+  for (const char* bad : {"", "mma", "mma64x64x32w2x2s3", "mma64x64x32w2x2s3k0", "mma64x64x32w2x2s3k1x",
+                          "mma64x64x32w2x2s3k1c", "mma64x64x32w2x2s3k1c0", "sum64x64x32w2x2s3k1"}) {
     EXPECT_THROW(ContractTile::parse(bad), Error) << bad;
   }
+  for (const char* good : {"window2x4x64", "window8x2x128r4", "window7x2x224r2s14x14x32", "window7x1x64s7x7x8"}) {
+    EXPECT_EQ(WindowTile::parse(good).to_string(), good);
+  }
   EXPECT_EQ(WindowTile::parse("window2x4x64").chunk, 4);
-  for (const char* bad : {"window", "window0x4x64", "window2x3x64", "window2x4x63", "window2x4x64 "})
+  EXPECT_EQ(WindowTile::parse("window7x2x224r2s14x28x32").down, 28);
+  for (const char* bad : {"window", "window0x4x64", "window2x3x64", "window2x4x63", "window2x4x64 ", "window2x4x64r0",
+                          "window2x4x64r1", "window2x4x64s8", "window2x4x64s8x8", "window2x4x64s7x8x8",
+                          "window2x4x64r2s8x7x8", "window2x4x64s8x8x6", "window2x4x64s8x8x8r2", "window2x4x64s0x0x0"})
     EXPECT_THROW(WindowTile::parse(bad), Error) << bad;
 }
 

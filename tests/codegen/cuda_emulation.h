@@ -19,7 +19,8 @@
 #define __shared__ static
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
 
 struct EmulatedIndex {
   unsigned int x = 0, y = 0, z = 0;
@@ -57,7 +58,8 @@ emulation_switch:
   ret
 )");
 
-enum class State { READY, AT_WARP, AT_BLOCK, DONE };
+// POLLING: to be asked again. AT_MEETING: at a barrier of some threads of the block.
+enum class State { READY, POLLING, AT_WARP, AT_MEETING, AT_BLOCK, DONE };
 
 constexpr size_t kStack = 64 << 10;
 constexpr int kMostThreads = 1024;
@@ -65,6 +67,7 @@ constexpr int kMostThreads = 1024;
 struct Fibre {
   State state = State::READY;
   void* at = nullptr;
+  int team = 0;    // whose barrier it waits at
   int parity = 0;  // of its shuffles: the next one does not overwrite what a slower thread still reads
   unsigned long long given[2] = {0, 0};
   unsigned int fragments[2][6];  // of a and b, of a product by tensor cores
@@ -97,6 +100,9 @@ static int product_groups[kMostThreads];
 static void (*entry)(void*) = nullptr;
 static void* entry_argument = nullptr;
 
+static int meeting[2] = {0, 0};  // threads that a barrier of a team is of
+static long long happened = 0;   // what may let a thread that polls go on
+
 static void wait(State state) {
   Fibre& fibre = fibres[threadIdx.x];
   fibre.state = state;
@@ -105,6 +111,7 @@ static void wait(State state) {
 
 static void first_steps() {
   entry(entry_argument);
+  ++happened;
   wait(State::DONE);
 }
 
@@ -129,6 +136,18 @@ static bool all_are(State state, int first, int count) {
   return true;
 }
 
+// Lets a team go whose threads are all at its barrier.
+static bool let_team_go(int team, int threads) {
+  int met = 0;
+  const auto is_there = [&](int t) { return fibres[t].state == State::AT_MEETING && fibres[t].team == team; };
+  for (int t = 0; t < threads; ++t) met += is_there(t) ? 1 : 0;
+  if (met == 0 || met != meeting[team]) return false;
+  for (int t = 0; t < threads; ++t) {
+    if (is_there(t)) fibres[t].state = State::READY;
+  }
+  return true;
+}
+
 static void let_go(int first, int count) {
   for (int t = first; t < first + count; ++t) fibres[t].state = State::READY;
 }
@@ -137,6 +156,9 @@ static void let_go(int first, int count) {
 // of it, so that text that lacks a barrier gives different results in the two orders.
 static void run_warp(int first, bool backwards) {
   for (;;) {
+    for (int t = first; t < first + 32; ++t) {
+      if (fibres[t].state == State::POLLING) fibres[t].state = State::READY;
+    }
     for (int i = 0; i < 32; ++i) {
       const int t = first + (backwards ? 31 - i : i);
       threadIdx.x = static_cast<unsigned int>(t);
@@ -152,10 +174,15 @@ static bool run_block(const Launch& launch) {
   memset(row_buffers.data(), 0xff, row_buffers.size() * sizeof(float));  // NaN
   for (;;) {
     const int warps = launch.threads / 32;
+    happened = 0;
     for (int w = 0; w < warps; ++w) run_warp((launch.backwards ? warps - 1 - w : w) * 32, launch.backwards);
     if (all_are(State::DONE, 0, launch.threads)) return true;
-    if (!all_are(State::AT_BLOCK, 0, launch.threads)) return false;
-    let_go(0, launch.threads);
+    if (all_are(State::AT_BLOCK, 0, launch.threads)) {
+      let_go(0, launch.threads);
+    } else {
+      const bool first = let_team_go(0, launch.threads), second = let_team_go(1, launch.threads);
+      if (!first && !second && happened == 0) return false;
+    }
   }
 }
 
@@ -333,6 +360,115 @@ static inline void group_multiply_bf16(float* sums, const unsigned char* a, cons
 }
 
 }  // namespace emulation
+
+// ---- barriers that count arrivals and bytes, and clusters: one block stands for all, whose other blocks do as it does
+
+struct Barrier {
+  int count, pending, phase;
+  long long bytes;
+};
+namespace emulation {
+
+struct SharedTile {
+  unsigned char* to;
+  const unsigned char* from;
+  int bytes;
+  Barrier* at;
+};
+static std::vector<SharedTile> shared_tiles;  // late ones
+struct Tell {
+  Barrier* at;
+  unsigned int thread;
+  int group;
+};
+static std::vector<Tell> tells;  // late ones
+
+static void settle(Barrier* at) {
+  ++happened;
+  if (at->pending < 0) __builtin_trap();
+  if (at->pending > 0 || at->bytes != 0) return;
+  at->phase ^= 1;
+  at->pending = at->count;
+}
+
+static void make_tile(const SharedTile& tile) {
+  memcpy(tile.to, tile.from, static_cast<size_t>(tile.bytes));
+  tile.at->bytes -= tile.bytes;
+  settle(tile.at);
+}
+
+}  // namespace emulation
+
+static inline void barrier_init(Barrier* at, int arrivals) {
+  *at = {arrivals, arrivals, 0, 0};
+  emulation::shared_tiles.clear();
+  emulation::tells.clear();
+}
+static inline void barrier_expect(Barrier* at, int bytes) {
+  at->bytes += bytes;
+  --at->pending;
+  emulation::settle(at);
+}
+static inline void copies_left(int groups);
+static inline void arrive_with_copies(const emulation::Tell& tell) {
+  const unsigned int own = threadIdx.x;
+  threadIdx.x = tell.thread;
+  copies_left(emulation::copy_groups[tell.thread] - tell.group);
+  threadIdx.x = own;
+  --tell.at->pending;
+  emulation::settle(tell.at);
+}
+static inline void copies_tell(Barrier* at) {
+  const emulation::Tell tell = {at, threadIdx.x, ++emulation::copy_groups[threadIdx.x]};
+  if (emulation::copies_are_late)
+    emulation::tells.push_back(tell);
+  else
+    arrive_with_copies(tell);
+}
+static inline void barrier_wait(Barrier* at, int phase) {
+  while (at->phase == phase) {
+    for (size_t i = 0; i < emulation::tells.size(); ++i) {
+      if (emulation::tells[i].at != at) continue;
+      arrive_with_copies(emulation::tells[i]);
+      emulation::tells.erase(emulation::tells.begin() + static_cast<long>(i--));
+    }
+    for (size_t i = 0; i < emulation::shared_tiles.size(); ++i) {
+      if (emulation::shared_tiles[i].at != at) continue;
+      emulation::make_tile(emulation::shared_tiles[i]);
+      emulation::shared_tiles.erase(emulation::shared_tiles.begin() + static_cast<long>(i--));
+    }
+    if (at->phase == phase) emulation::wait(emulation::State::POLLING);
+  }
+}
+static inline void barriers_made() {}
+static inline void cluster_arrive() {}
+static inline void cluster_wait() { emulation::wait(emulation::State::AT_BLOCK); }
+static inline void team_meets(int team, int threads) {
+  emulation::meeting[team] = threads;
+  emulation::fibres[threadIdx.x].team = team;
+  emulation::wait(emulation::State::AT_MEETING);
+}
+static inline void barrier_arrive(Barrier* at) {
+  --at->pending;
+  emulation::settle(at);
+}
+static inline void __syncwarp() { emulation::wait(emulation::State::AT_WARP); }
+static inline void share_tile(unsigned char* to, const unsigned char* from, int bytes, Barrier* at, int rank,
+                              int ranks) {
+  if (rank < 0 || rank >= ranks || bytes % (16 * ranks) != 0) __builtin_trap();
+  if (((reinterpret_cast<unsigned long long>(to) | reinterpret_cast<unsigned long long>(from)) & 15) != 0) {
+    __builtin_trap();
+  }
+  if (emulation::copies_are_late)
+    emulation::shared_tiles.push_back({to, from, bytes, at});
+  else
+    emulation::make_tile({to, from, bytes, at});
+}
+static inline void tell_cluster(Barrier* at, int lane, int ranks) {
+  if (lane >= ranks) return;
+  --at->pending;
+  emulation::settle(at);
+}
 
 static inline void show_to_groups() {}
 static inline void groups_begin() {}

@@ -8,6 +8,9 @@
 // of a tile's blocks to arrive adds the parts up in their order, so a run gives the same bits every time. Sizes that
 // are not known at build are arguments, and nothing need be a multiple of anything.
 //
+// Where B is weights in packed tiles a block computes several tiles one after another, and loads go on meanwhile
+// (emit_packed.cpp).
+//
 // The text is for sm_80 and later (of GROUP_16 for sm_90a alone), and compiles for the CPU too, under the tests'
 // emulation.
 #pragma once
@@ -33,8 +36,16 @@ struct ContractTile {
   int warps_m = 2, warps_n = 2;
   int stages = 3;
   int split = 1;  // blocks that share a tile, along k
+  // Of GROUP_16: blocks along m that read B's tiles together, one copy of B for all of them. B is then weights, packed
+  // in tiles. 0: each block copies its own part of plain rows.
+  int cluster = 0;
 
-  int threads() const { return warps_m * warps_n * 32; }
+  bool packed() const { return cluster > 0; }
+  int threads() const { return warps_m * warps_n * 32; }  // that compute a tile
+  // Where B is packed, other threads load; and two teams of threads take turns where few compute a tile.
+  static constexpr int kLoaders = 128;
+  int teams() const { return packed() && threads() == 128 ? 2 : 1; }
+  int block_threads() const { return packed() ? teams() * threads() + kLoaders : threads(); }
   std::string to_string() const;
   // Throws Error(ENGINE_RANGE) for text that is no tile.
   static ContractTile parse(const std::string& text);
@@ -62,6 +73,7 @@ struct ContractSpec {
   int64_t groups = 1;    // of an image: products side by side along the columns of C
   bool batched = false;  // the batch has operands of its own
   int inputs = 2;        // operands of the step
+  bool weights = false;  // B is known at build, and may be packed
   Epilogue epilogue;
   Epilogue prologue;  // of the elements of A, in plain ROWS: columns are k, its operands follow the epilogue's
 
@@ -83,6 +95,8 @@ ContractText emit_contract(const ContractSpec& spec, const ContractTile& tile);
 std::string why_not_tile(const ContractSpec& spec, const ContractTile& tile);
 
 int64_t contract_shared_bytes(const ContractSpec& spec, const ContractTile& tile);
+int contract_result_pitch(const ContractTile& tile);  // floats from a row of results in shared memory to the next
+int packed_slab(const ContractTile& tile);            // columns that a warp turns into rows at once
 
 // Part of cache keys.
 std::string contract_emitter_version();

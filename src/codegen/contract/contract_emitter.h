@@ -1,5 +1,5 @@
 // The parts of a contraction's text: frame and result (emit_contract.cpp), how tiles are loaded (emit_loads.cpp), what
-// is done with them (emit_products.cpp).
+// is done with them (emit_products.cpp); weights in packed tiles (emit_packed.cpp).
 //
 // Names in the text: m, n, k places of the product; a, b its operands; `memory` the shared tiles; `sums` the thread's
 // results.
@@ -35,10 +35,19 @@ class ContractEmitter {
   void emit_arguments(const std::string& name);
   void emit_place();
   void emit_loop();
+  void settle_sums();
   void emit_split();
+  void leave_part();
+  void sum_parts();
   void emit_result();
+  void declare_columns();
+  int chunks_at_once() const;
+  void place_chunk(int u, const std::string& row, const std::string& column, const std::string& m,
+                   const std::string& n);
+  void finish_chunk(int u, const std::string& from, const std::string& swapped);
   std::vector<EpilogueOperand> operands() const;  // of epilogue and prologue, as their extents are numbered
-  void emit_operand(size_t i, const char* row, const char* column, const char* columns);
+  void emit_operand(size_t i, const std::string& row, const std::string& column, const std::string& columns,
+                    const std::string& suffix);
   std::string whole_columns() const;
   std::string vector_align(DType type) const;
 
@@ -49,7 +58,17 @@ class ContractEmitter {
   int tile_bytes(const Operand& o) const;
   std::string chunk_place(const Operand& o, const std::string& row, const std::string& chunk) const;
 
+  // Of packed weights.
+  void emit_packed();
+  void emit_packed_place();
+  void emit_feeder();
+  void emit_teams();
+  void emit_packed_split();
+  void emit_packed_result();
+
   // Loads.
+  // The threads that copy.
+  int loaders() const { return tile_.packed() ? ContractTile::kLoaders : tile_.threads(); }
   int passes_of(const Operand& o) const;
   int rows_a_pass(const Operand& o) const;
   void prepare_loads(const Operand& o);
@@ -63,6 +82,7 @@ class ContractEmitter {
   std::string row_guard(const Operand& o) const;
   void emit_prologue();
   std::string is_whole(const Operand& o) const;
+  bool image_is_whole() const;
 
   // Products.
   void declare_sums();

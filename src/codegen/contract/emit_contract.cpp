@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "base/sha256.h"
 #include "codegen/contract/contract_emitter.h"
@@ -11,10 +12,14 @@ ContractEmitter::ContractEmitter(const ContractSpec& spec, const ContractTile& t
 
 ContractText ContractEmitter::run(const std::string& name) {
   emit_arguments(name);
-  emit_place();
-  emit_loop();
-  if (tile_.split > 1) emit_split();
-  emit_result();
+  if (tile_.packed()) {
+    emit_packed();
+  } else {
+    emit_place();
+    emit_loop();
+    if (tile_.split > 1) emit_split();
+    emit_result();
+  }
   out_.close();
   return {name, out_.finish(), contract_shared_bytes(spec_, tile_)};
 }
@@ -63,7 +68,8 @@ std::vector<EpilogueOperand> ContractEmitter::operands() const {
 }
 
 void ContractEmitter::emit_arguments(const std::string& name) {
-  out_.line("extern \"C\" __global__ void __launch_bounds__({}) {}(", tile_.threads(), name);
+  const std::string cluster = tile_.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", tile_.cluster) : "";
+  out_.line("extern \"C\" __global__ void {}__launch_bounds__({}) {}(", cluster, tile_.block_threads(), name);
   std::vector<std::string> types(static_cast<size_t>(spec_.inputs), "void");
   types[0] = types[1] = element_;
   for (const EpilogueOperand& o : operands()) {
@@ -145,30 +151,36 @@ void ContractEmitter::emit_loop() {
   emit_products();
   out_.line("use_slot = use_slot + 1 == {} ? 0 : use_slot + 1;", tile_.stages);
   out_.close();
-  if (!in_groups()) return;
-  out_.line("{};", out_.call("groups_left", "0"));
-  out_.line("#pragma unroll");
-  out_.line("for (int i = 0; i < {}; ++i) {};", tile_.m * tile_.n / tile_.threads(), out_.call("settled", "sums[i]"));
+  if (in_groups()) settle_sums();
 }
 
 // ---- split along k ----------------------------------------------------------------------------------
 
-// Each block leaves its sums in memory; the last to arrive adds up those of all, in their order.
-void ContractEmitter::emit_split() {
-  const int sums = tile_.m * tile_.n / tile_.threads();
-  out_.line("__shared__ unsigned int before;");
+void ContractEmitter::leave_part() {
   out_.line("float* const all = parts + (long long)tile * {};", tile_.split * tile_.m * tile_.n);
   out_.line("float* const mine = all + part * {} + thread;", tile_.m * tile_.n);
   out_.line("#pragma unroll");
-  out_.line("for (int i = 0; i < {}; ++i) mine[i * {}] = sums[i];", sums, tile_.threads());
+  out_.line("for (int i = 0; i < {}; ++i) mine[i * {}] = sums[i];", tile_.m * tile_.n / tile_.threads(),
+            tile_.threads());
   out_.line("__threadfence();");
+}
+
+// Each block leaves its sums in memory; the last to arrive adds up those of all, in their order.
+void ContractEmitter::emit_split() {
+  out_.line("__shared__ unsigned int before;");
+  leave_part();
   out_.line("__syncthreads();");
   out_.line("if (thread == 0) before = atomicAdd(&arrived[tile], 1u);");
   out_.line("__syncthreads();");
   out_.line("if (before != {}u) return;", tile_.split - 1);
+  sum_parts();
+}
+
+// All parts of the tile are there.
+void ContractEmitter::sum_parts() {
   out_.line("__threadfence();");
   out_.line("#pragma unroll");
-  out_.open("for (int i = 0; i < {}; ++i)", sums);
+  out_.open("for (int i = 0; i < {}; ++i)", tile_.m * tile_.n / tile_.threads());
   out_.line("const float* const from = all + thread + i * {};", tile_.threads());
   out_.line("float sum = __ldcg(from);");
   out_.line("for (int p = 1; p < {}; ++p) sum += __ldcg(from + p * {});", tile_.split, tile_.m * tile_.n);
@@ -181,38 +193,79 @@ void ContractEmitter::emit_split() {
 
 // The sums go through shared memory, so that a thread gets neighbouring columns.
 void ContractEmitter::emit_result() {
-  const int chunk = spec_.chunk();
   out_.line("float* const staged = (float*)memory;");
   out_.line("__syncthreads();");
   stage_sums();
   out_.line("__syncthreads();");
-  const bool grouped = spec_.groups > 1;
-  out_.line("const long long columns = {};", grouped ? fmt::format("(long long)N * {}", spec_.groups) : "N");
+  declare_columns();
+  const int chunk = spec_.chunk(), items = tile_.m * tile_.n / chunk, threads = tile_.threads();
+  const int count = std::gcd(items / threads, chunks_at_once());
+  out_.open("for (int item = thread; item < {}; item += {})", items, count * threads);
+  for (int u = 0; u < count; ++u) {
+    place_chunk(u, fmt::format("(item + {}) / {}", u * threads, tile_.n / chunk),
+                fmt::format("(item + {}) % {} * {}", u * threads, tile_.n / chunk, chunk), "m0", "n0");
+  }
+  for (int u = 0; u < count; ++u) {
+    finish_chunk(u, fmt::format("staged + row_{0} * {1} + column_{0}", u, contract_result_pitch(tile_)), "0");
+  }
+  out_.close();
+}
+
+void ContractEmitter::declare_columns() {
+  out_.line("const long long columns = {};", spec_.groups > 1 ? fmt::format("(long long)N * {}", spec_.groups) : "N");
   out_.line("const bool whole = {};", whole_columns());
-  // Several items at once hide each other's loads.
-  const bool heavy = std::any_of(spec_.epilogue.ir.insts.begin(), spec_.epilogue.ir.insts.end(),
-                                 [](const Inst& inst) { return is_transcendental(inst.op); });
-  out_.line("#pragma unroll {}", heavy ? 2 : 4);
-  out_.open("for (int item = thread; item < {}; item += {})", tile_.m * tile_.n / chunk, tile_.threads());
-  out_.line("const int row = item / {0}, column = item % {0} * {1};", tile_.n / chunk, chunk);
-  out_.line("const int m = m0 + row, n = n0 + column;");
-  out_.line("if (m >= M || n >= N) continue;");
-  out_.line("const long long r = {};", grouped ? "m" : "(long long)batch * M + m");
-  out_.line("const long long c = {};", grouped ? "(long long)batch * N + n" : "n");
-  out_.line("const int valid = N - n < {0} ? N - n : {0};", chunk);
-  for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) emit_operand(i, "r", "c", "columns");
-  out_.line("{} y[{}];", vector_align(spec_.type), chunk);
+}
+
+// Those that a thread works on side by side hide each other's loads.
+int ContractEmitter::chunks_at_once() const {
+  const auto& insts = spec_.epilogue.ir.insts;
+  const bool heavy =
+      std::any_of(insts.begin(), insts.end(), [](const Inst& inst) { return is_transcendental(inst.op); });
+  return heavy ? 2 : 4;
+}
+
+// Chunk `u` of those that a thread works on side by side, in this row and from this column on, behind m and n: what the
+// epilogue reads for it. Beyond the result that is what the first row or column has, and nothing is stored: so there
+// are no branches, and chunks overlap.
+void ContractEmitter::place_chunk(int u, const std::string& row, const std::string& column, const std::string& m,
+                                  const std::string& n) {
+  const int chunk = spec_.chunk();
+  const bool grouped = spec_.groups > 1;
+  out_.line("const int row_{0} = {1}, column_{0} = {2};", u, row, column);
+  out_.line("const int m_{0} = {1} + row_{0}, n_{0} = {2} + column_{0};", u, m, n);
+  out_.line("const bool there_{0} = m_{0} < M && n_{0} < N;", u);
+  const std::string own_row = fmt::format("(m_{0} < M ? m_{0} : 0)", u);
+  const std::string own_column = fmt::format("(n_{0} < N ? n_{0} : 0)", u);
+  out_.line("const long long r_{} = {};", u, grouped ? own_row : "(long long)batch * M + " + own_row);
+  out_.line("const long long c_{} = {};", u, grouped ? "(long long)batch * N + " + own_column : own_column);
+  out_.line("const int valid_{0} = !there_{0} ? 0 : N - n_{0} < {1} ? N - n_{0} : {1};", u, chunk);
+  const std::string suffix = fmt::format("_{}", u);
+  for (size_t i = 0; i < spec_.epilogue.operands.size(); ++i) {
+    emit_operand(i, "r" + suffix, "c" + suffix, "columns", suffix);
+  }
+}
+
+// From its sums to its result. `from` says where the sums lie, by fours; where `swapped` is 1, their halves lie the
+// other way round.
+void ContractEmitter::finish_chunk(int u, const std::string& from, const std::string& swapped) {
+  const int chunk = spec_.chunk();
+  out_.line("float s_{}[{}];", u, chunk);
+  const std::string four = out_.vector_type(DType::FLOAT32, 4);
+  for (int part = 0; part < chunk / 4; ++part) {
+    const std::string place = swapped == "0" ? std::to_string(part * 4) : fmt::format("({} ^ {}) * 4", swapped, part);
+    out_.line("const {0} part_{1}_{2} = *(const {0}*)({3} + {4});", four, u, part, from, place);
+    for (int k = 0; k < 4; ++k) out_.line("s_{0}[{1}] = part_{0}_{2}.at[{3}];", u, part * 4 + k, part, k);
+  }
+  out_.line("{} y_{}[{}];", vector_align(spec_.type), u, chunk);
   out_.open_lanes(chunk);
-  const std::string sum = fmt::format("staged[row * {} + column + k]", tile_.n + 4);
-  const std::string value = emit_epilogue_element(out_, spec_.epilogue, spec_.type, sum, [&](size_t i) {
-    return spec_.epilogue.operands[i].columns ? fmt::format("e{}[k]", i) : fmt::format("e{}", i);
-  });
-  out_.line("y[k] = {};", cuda_text::to_memory(out_, value, spec_.type));
+  const std::string value = emit_epilogue_element(
+      out_, spec_.epilogue, spec_.type, fmt::format("s_{}[k]", u),
+      [&](size_t i) { return fmt::format("e{}_{}", i, u) + (spec_.epilogue.operands[i].columns ? "[k]" : ""); });
+  out_.line("y_{}[k] = {};", u, cuda_text::to_memory(out_, value, spec_.type));
   out_.close();
-  out_.line("{}* const to = out + r * columns + c;", element_);
-  out_.line("if (whole) *(Chunk16*)to = *(const Chunk16*)y;");
-  out_.line("else for (int k = 0; k < {}; ++k) if (k < valid) to[k] = y[k];", chunk);
-  out_.close();
+  out_.line("{0}* const to_{1} = out + r_{1} * columns + c_{1};", element_, u);
+  out_.line("if (whole && there_{0}) *(Chunk16*)to_{0} = *(const Chunk16*)y_{0};", u);
+  out_.line("if (!whole) for (int k = 0; k < {0}; ++k) if (k < valid_{1}) to_{1}[k] = y_{1}[k];", chunk, u);
   out_.call("Chunk16", "");
 }
 
@@ -227,24 +280,26 @@ std::string ContractEmitter::whole_columns() const {
   return known;
 }
 
-// One of operands() for a chunk of columns, `valid` of which there are; `whole`: they lie whole and aligned.
-void ContractEmitter::emit_operand(size_t i, const char* row, const char* column, const char* columns) {
+// One of operands() for a chunk of columns, `valid` of which there are; `whole`: they lie whole and aligned. Its name,
+// and that of `valid`, end with the suffix.
+void ContractEmitter::emit_operand(size_t i, const std::string& row, const std::string& column,
+                                   const std::string& columns, const std::string& suffix) {
   const EpilogueOperand o = operands()[i];
-  const std::string type = cuda_memory_type(o.dtype);
-  out_.line("const {}* const p{} = in{} + {}{};", type, i, o.input, epilogue_row_offset(o, i, row, columns),
-            o.columns ? fmt::format(" + {}", column) : "");
-  if (!o.columns) return out_.line("const {} e{} = *p{};", type, i, i);
+  const std::string type = cuda_memory_type(o.dtype), name = std::to_string(i) + suffix;
+  out_.line("const {}* const p{} = in{} + {}{};", type, name, o.input, epilogue_row_offset(o, i, row, columns),
+            o.columns ? " + " + column : "");
+  if (!o.columns) return out_.line("const {} e{} = *p{};", type, name, name);
   const int chunk = spec_.chunk();
   const int vectors = chunk * static_cast<int>(dtype_size(o.dtype)) / 16;
-  out_.line("{} e{}[{}];", vector_align(o.dtype), i, chunk);
+  out_.line("{} e{}[{}];", vector_align(o.dtype), name, chunk);
   if (vectors > 0) {
     out_.open("if (whole)");
     for (int v = 0; v < vectors; ++v) {
-      out_.line("((Chunk16*)e{0})[{1}] = ((const Chunk16*)p{0})[{1}];", i, v);
+      out_.line("((Chunk16*)e{0})[{1}] = ((const Chunk16*)p{0})[{1}];", name, v);
     }
     out_.otherwise();
   }
-  out_.line("for (int k = 0; k < {0}; ++k) e{1}[k] = k < valid ? p{1}[k] : ({2})0;", chunk, i, type);
+  out_.line("for (int k = 0; k < {0}; ++k) e{1}[k] = k < valid{2} ? p{1}[k] : ({3})0;", chunk, name, suffix, type);
   if (vectors > 0) out_.close();
 }
 
@@ -257,6 +312,6 @@ ContractText emit_contract(const ContractSpec& spec, const ContractTile& tile) {
   return ContractEmitter(spec, tile).run("contract_" + sha256_hex(text).substr(0, 12));
 }
 
-std::string contract_emitter_version() { return "contract 4"; }
+std::string contract_emitter_version() { return "contract 6"; }
 
 }  // namespace deepjit

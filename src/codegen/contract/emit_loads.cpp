@@ -4,7 +4,7 @@
 
 namespace deepjit {
 
-int ContractEmitter::rows_a_pass(const Operand& o) const { return tile_.threads() / chunks_of(o); }
+int ContractEmitter::rows_a_pass(const Operand& o) const { return loaders() / chunks_of(o); }
 
 int ContractEmitter::passes_of(const Operand& o) const { return (rows_of(o) + rows_a_pass(o) - 1) / rows_a_pass(o); }
 
@@ -21,8 +21,14 @@ std::string ContractEmitter::is_whole(const Operand& o) const {
                      o.form == Form::ROWS ? "K" : o.size);
 }
 
+// The same of an image, whose channels are known.
+bool ContractEmitter::image_is_whole() const {
+  return spec_.image.channels % spec_.chunk() == 0 && spec_.image.all_channels % spec_.chunk() == 0;
+}
+
 void ContractEmitter::prepare_loads(const Operand& o) {
-  out_.line("const int {0}_chunk = thread % {1}, {0}_row = thread / {1};", o.name, chunks_of(o));
+  out_.line("const int {0}_chunk = {2} % {1}, {0}_row = {2} / {1};", o.name, chunks_of(o),
+            tile_.packed() ? "loader" : "thread");
   if (o.form != Form::IMAGE) out_.line("const bool {}_whole = {};", o.name, is_whole(o));
   if (o.form == Form::IMAGE) prepare_image(o);
   if (o.form == Form::ROWS) {
@@ -115,7 +121,7 @@ void ContractEmitter::emit_prologue() {
   out_.line("Chunk16* const at = (Chunk16*)(tile_a + {});", chunk_place(o, "row", "a_chunk"));
   out_.line("{} x[{}];", vector_align(spec_.type), chunk);
   out_.line("*(Chunk16*)x = *at;");
-  for (size_t i = 0; i < spec_.prologue.operands.size(); ++i) emit_operand(before + i, "r", "c", "K");
+  for (size_t i = 0; i < spec_.prologue.operands.size(); ++i) emit_operand(before + i, "r", "c", "K", "");
   out_.open_lanes(chunk);
   const std::string value = emit_epilogue_element(
       out_, spec_.prologue, spec_.type, cuda_text::from_memory(out_, "x[k]", spec_.type),
@@ -158,7 +164,7 @@ void ContractEmitter::load_image(const Operand& o) {
         "(unsigned int)(a_x[i] + dx) < (unsigned int)width_;");
     out_.line("const int from = a_start[i] + shift;");
   }
-  const bool whole = padded == image.channels && image.all_channels % chunk == 0;
+  const bool whole = image_is_whole();
   const std::string place = chunk_place(o, "row", "a_chunk");
   const std::string copy =
       whole ? out_.call("copy_or_zero", fmt::format("to_a + {}, a + from, inside && a_left != 0", place))

@@ -157,7 +157,7 @@ void ContractEmitter::products_of_floats() {
 
 // From the threads' sums to rows in shared memory.
 void ContractEmitter::stage_sums() {
-  const int pitch = tile_.n + 4;
+  const int pitch = contract_result_pitch(tile_);
   if (is_plain()) {
     const int rows = floats_m(), columns = floats_n(), every = tile_.threads() / 16;
     out_.line("#pragma unroll");
@@ -173,10 +173,11 @@ void ContractEmitter::stage_sums() {
   out_.line("#pragma unroll");
   out_.open("for (int j = 0; j < {}; ++j)", columns);
   out_.line("#pragma unroll");
-  out_.open("for (int q = 0; q < 4; ++q)");
-  out_.line("const int row = warp_m + i * {} + lane / 4 + q / 2 * 8, column = warp_n + j * 8 + lane % 4 * 2 + q % 2;",
-            apart);
-  out_.line("staged[row * {} + column] = sums[(i * {} + j) * 4 + q];", pitch, columns);
+  out_.open("for (int q = 0; q < 2; ++q)");
+  out_.line("const int row = warp_m + i * {} + lane / 4 + q * 8, column = warp_n + j * 8 + lane % 4 * 2;", apart);
+  const std::string pair = out_.vector_type(DType::FLOAT32, 2);
+  out_.line("const int sum = (i * {} + j) * 4 + q * 2;", columns);
+  out_.line("*({0}*)(staged + row * {1} + column) = {0}{{{{sums[sum], sums[sum + 1]}}}};", pair, pitch);
   out_.close();
   out_.close();
   out_.close();

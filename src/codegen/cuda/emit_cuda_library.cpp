@@ -222,7 +222,11 @@ void add_text(const std::string& name, std::set<std::string>& added, std::string
       {"pack_bfloats", {"bfloat16_of_float"}},
       {"copy_chunk_16", {"Chunk16", "copy_later"}},
       {"near_erf", {"near_reciprocal", "power_of_two"}},
+      {"near_gelu", {"near_reciprocal", "power_of_two"}},
       {"copy_chunk_32", {"Chunk16", "copy_later"}},
+      {"share_tile", {"barrier_wait"}},
+      {"copies_tell", {"barrier_wait"}},
+      {"tell_cluster", {"barrier_wait"}},
   };
   if (name.starts_with("group_multiply_")) add_text("group_place", added, all);
   if (const auto found = calls.find(name); found != calls.end()) {

@@ -48,6 +48,95 @@ static __device__ __forceinline__ unsigned int group_place(const unsigned char* 
 #endif
 )";
 
+// Said so that the compiler sees that it is the same in all lanes.
+constexpr const char* kWarpNumber = R"(
+static __device__ __forceinline__ int warp_number(int thread) {
+#ifdef DEEPJIT_EMULATED
+  return thread >> 5;
+#else
+  return __shfl_sync(0xffffffffu, thread >> 5, 0);
+#endif
+}
+)";
+
+// Barriers in shared memory that count arrivals and bytes. Their phases alternate; a wait names the one that it waits
+// for the end of. Arrivals at other blocks of the cluster
+// publish nothing: what a warp did before is over, and nothing that it wrote is read there.
+constexpr const char* kBarrier = R"(
+#ifndef DEEPJIT_EMULATED
+struct Barrier {
+  unsigned long long state;
+};
+static __device__ __forceinline__ unsigned int shared_place(const void* at) {
+  return (unsigned int)__cvta_generic_to_shared(at);
+}
+static __device__ __forceinline__ void barrier_init(Barrier* at, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_place(at)), "r"(arrivals) : "memory");
+}
+static __device__ __forceinline__ void barrier_expect(Barrier* at, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_place(at)), "r"(bytes) : "memory");
+}
+static __device__ __forceinline__ void barrier_wait(Barrier* at, int phase) {
+  unsigned int done;
+  do {
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(done) : "r"(shared_place(at)), "r"(phase) : "memory");
+  } while (done == 0);
+}
+#define barriers_made() asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory")
+#define cluster_arrive() asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory")
+#define cluster_wait() asm volatile("barrier.cluster.wait;" ::: "memory")
+#define team_meets(team, n) asm volatile("bar.sync %0, %1;" :: "r"(1 + (team)), "n"(n) : "memory")
+static __device__ __forceinline__ void barrier_arrive(Barrier* at) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_place(at)) : "memory");
+}
+#endif
+)";
+
+// A tile that all `ranks` blocks of a cluster read at one place: block `rank` copies its part of it to all. Each of
+// their barriers gets the bytes of the whole.
+constexpr const char* kShareTile = R"(
+#ifndef DEEPJIT_EMULATED
+static __device__ __forceinline__ void share_tile(unsigned char* to, const unsigned char* from, int bytes, Barrier* at,
+                                                  int rank, int ranks) {
+  const int part = bytes / ranks;
+  to += rank * part;
+  from += rank * part;
+  if (ranks == 1) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :: "r"(shared_place(to)), "l"(from), "r"(part), "r"(shared_place(at)) : "memory");
+  } else {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1], %2, [%3], %4;"
+                 :: "r"(shared_place(to)), "l"(from), "r"(part), "r"(shared_place(at)),
+                    "h"((unsigned short)((1 << ranks) - 1)) : "memory");
+  }
+}
+#endif
+)";
+
+// Arrives when what this thread has copied in the background so far is there.
+constexpr const char* kCopiesTell = R"(
+#ifndef DEEPJIT_EMULATED
+static __device__ __forceinline__ void copies_tell(Barrier* at) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(shared_place(at)) : "memory");
+}
+#endif
+)";
+
+// The warp is done with what the barrier guards: each block of the cluster hears it.
+constexpr const char* kTellCluster = R"(
+#ifndef DEEPJIT_EMULATED
+static __device__ __forceinline__ void tell_cluster(Barrier* at, int lane, int ranks) {
+  if (lane < ranks) {
+    asm volatile("{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];}"
+                 :: "r"(shared_place(at)), "r"(lane) : "memory");
+  }
+}
+#endif
+)";
+
 std::string multiply_text(const std::string& type, int columns) {
   std::string sums, operands;
   const int count = columns / 2;
@@ -82,6 +171,18 @@ std::string group_library_text(const std::string& name) {
       {"groups_left", kGroups},
       {"settled", kGroups},
       {"group_place", kGroupPlace},
+      {"barrier_init", kBarrier},
+      {"barrier_expect", kBarrier},
+      {"barrier_wait", kBarrier},
+      {"barriers_made", kBarrier},
+      {"cluster_arrive", kBarrier},
+      {"cluster_wait", kBarrier},
+      {"barrier_arrive", kBarrier},
+      {"team_meets", kBarrier},
+      {"warp_number", kWarpNumber},
+      {"share_tile", kShareTile},
+      {"copies_tell", kCopiesTell},
+      {"tell_cluster", kTellCluster},
   };
   if (const auto found = texts.find(name); found != texts.end()) return found->second;
   char type[8] = {};

@@ -15,7 +15,7 @@
 
 namespace deepjit::nvrtc_gpu {
 
-constexpr const char* kContractFormat = "cuda contract launch data 1";
+constexpr const char* kContractFormat = "cuda contract launch data 2";
 
 struct ContractData {
   std::string name;
@@ -23,7 +23,11 @@ struct ContractData {
   int64_t threads = 128;
   int64_t shared_bytes = 0;
   int64_t tile_m = 1, tile_n = 1, split = 1;  // of products
-  int64_t pixels = 1, chunk = 1;              // of windows
+  // Of packed weights: blocks along m that run together. There are then no more than fit, each with several tiles.
+  int64_t cluster = 0;
+  // Of windows: the results of a thread; of a block that shares its part of an image.
+  int64_t pixels = 1, rows = 1, chunk = 1;
+  int64_t across = 0, down = 0, channels = 0;
 };
 
 Tensor write_contract_data(const ContractData& data);

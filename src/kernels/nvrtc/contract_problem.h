@@ -74,6 +74,9 @@ ContractProblem contract_problem(const StepShape& shape);
 struct WeightLayout {
   int64_t groups = 1, n = 1, channels = 1, places = 1, padded = 1;
   bool channels_first = false;
+  // Rows [n][k] of one group cut into tiles of so many rows and 128 bytes, the chunks of a row in the order of their
+  // numbers xor the row's, modulo 8; ragged ones filled with zeros. 0: not cut.
+  int64_t tile = 0;
 
   // The format of the packed operand; parse throws Error(ENGINE_RANGE).
   std::string to_string() const;

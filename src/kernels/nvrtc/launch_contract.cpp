@@ -56,7 +56,9 @@ Plan plan_product(const ContractData& data, const ContractProblem& p) {
   Plan plan;
   plan.product = true;
   plan.numbers = numbers_of(p);
-  const int64_t tiles = checked_mul(checked_mul(ceil_div(p.m, data.tile_m), ceil_div(p.n, data.tile_n)), p.batch);
+  const int64_t cluster = std::max<int64_t>(data.cluster, 1);
+  const int64_t tiles_m = checked_mul(ceil_div(ceil_div(p.m, data.tile_m), cluster), cluster);
+  const int64_t tiles = checked_mul(checked_mul(tiles_m, ceil_div(p.n, data.tile_n)), p.batch);
   plan.blocks = checked_mul(tiles, data.split);
   if (data.split == 1) return plan;
   const int64_t floats = checked_mul(plan.blocks, checked_mul(data.tile_m, data.tile_n));
@@ -68,10 +70,13 @@ Plan plan_product(const ContractData& data, const ContractProblem& p) {
 Plan plan_window(const ContractData& data, const ContractProblem& p) {
   Plan plan;
   plan.numbers = numbers_of(p);
-  const int64_t lines = checked_mul(p.images, p.out_height);
-  const int64_t items = checked_mul(checked_mul(lines, ceil_div(p.out_width, data.pixels)), p.channels / data.chunk);
-  if (items > INT_MAX) throw Error(Code::ENGINE_RANGE, "a generated kernel would need too many threads");
-  plan.blocks = std::max<int64_t>(1, ceil_div(items, data.threads));
+  // Pieces of an image: those of a block that shares its, else those of a thread.
+  const bool shares = data.across > 0;
+  const int64_t lines = checked_mul(p.images, ceil_div(p.out_height, shares ? data.down : data.rows));
+  const int64_t pieces = checked_mul(checked_mul(lines, ceil_div(p.out_width, shares ? data.across : data.pixels)),
+                                     ceil_div(p.channels, shares ? data.channels : data.chunk));
+  if (pieces > INT_MAX) throw Error(Code::ENGINE_RANGE, "a generated kernel would need too many threads");
+  plan.blocks = std::max<int64_t>(1, shares ? pieces : ceil_div(pieces, data.threads));
   return plan;
 }
 
@@ -94,11 +99,17 @@ class ContractKernel final : public Kernel {
         arrived_(*shape.device, device::Memory::Kind::DEVICE) {
     launch_.threads = static_cast<uint32_t>(data.threads);
     launch_.shared_bytes = static_cast<size_t>(data.shared_bytes);
-    if (function_->blocks_per_processor(launch_.threads, launch_.shared_bytes) == 0) {
+    const int64_t resident = function_->blocks_per_processor(launch_.threads, launch_.shared_bytes);
+    if (resident == 0) {
       throw Error(Code::ENGINE_INCOMPATIBLE, "a block of a generated kernel does not fit the device");
     }
     if (plan.blocks > INT_MAX) throw Error(Code::ENGINE_RANGE, "a generated kernel would need too many blocks");
-    launch_.blocks = static_cast<uint32_t>(plan.blocks);
+    int64_t blocks = plan.blocks;
+    if (data.cluster > 0) {
+      const int64_t fit = resident * shape.device->info().processors / data.cluster * data.cluster;
+      blocks = std::min(blocks, std::max(fit, data.cluster));
+    }
+    launch_.blocks = static_cast<uint32_t>(blocks);
     arguments_.resize(inputs_ + (product_ ? 3 : 1));
     arguments_.insert(arguments_.end(), plan.numbers.begin(), plan.numbers.end());
     if (plan.arrived_bytes == 0) return;
@@ -133,8 +144,8 @@ class ContractKernel final : public Kernel {
 }  // namespace
 
 Tensor write_contract_data(const ContractData& data) {
-  std::vector<int64_t> words = {data.threads, data.shared_bytes, data.tile_m, data.tile_n,
-                                data.split,   data.pixels,       data.chunk};
+  std::vector<int64_t> words = {data.threads, data.shared_bytes, data.tile_m, data.tile_n, data.split,    data.pixels,
+                                data.rows,    data.chunk,        data.across, data.down,   data.channels, data.cluster};
   write_text(words, data.name);
   write_text(words, data.built_in);
   return Tensor::vector_i64(words);
@@ -149,7 +160,12 @@ ContractData read_contract_data(const Tensor& tensor) {
   data.tile_n = words.next(1, 1024);
   data.split = words.next(1, 1024);
   data.pixels = words.next(1, 1024);
+  data.rows = words.next(1, 1024);
   data.chunk = words.next(1, 16);
+  data.across = words.next(0, 1024);
+  data.down = words.next(data.across > 0 ? 1 : 0, 1024);
+  data.channels = words.next(data.across > 0 ? 1 : 0, 1024);
+  data.cluster = words.next(0, 8);
   data.name = words.text();
   data.built_in = words.text();
   return data;

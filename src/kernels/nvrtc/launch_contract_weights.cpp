@@ -10,8 +10,22 @@ namespace deepjit::nvrtc_gpu {
 
 namespace {
 
+constexpr int64_t kTileK = 64;  // elements of 16 bits in a row of a tile
+
+int64_t round_up(int64_t x, int64_t to) { return checked_mul((x + to - 1) / to, to); }
+
 int64_t packed_count(const WeightLayout& l) {
-  return checked_mul(checked_mul(l.groups, l.n), checked_mul(l.places, l.padded));
+  const int64_t row = checked_mul(l.places, l.padded);
+  if (l.tile == 0) return checked_mul(checked_mul(l.groups, l.n), row);
+  return checked_mul(round_up(l.n, l.tile), round_up(row, kTileK));
+}
+
+// Of element k of row n, in the packed form.
+int64_t place_of(const WeightLayout& l, int64_t n, int64_t k) {
+  const int64_t row = l.places * l.padded;
+  if (l.tile == 0) return n * row + k;
+  const int64_t steps = (row + kTileK - 1) / kTileK, chunk = k % kTileK / 8;
+  return ((n / l.tile * steps + k / kTileK) * l.tile + n % l.tile) * kTileK + (chunk ^ (n % l.tile % 8)) * 8 + k % 8;
 }
 
 // Calls move(place in the model's layout, place in the packed one) for every element.
@@ -22,7 +36,7 @@ void for_each_weight(const WeightLayout& l, F&& move) {
       for (int64_t c = 0; c < l.channels; ++c) {
         const int64_t outer = l.channels_first ? (g * l.channels + c) * l.n + n : (g * l.n + n) * l.channels + c;
         for (int64_t t = 0; t < l.places; ++t) {
-          move(outer * l.places + t, ((g * l.n + n) * l.places + t) * l.padded + c);
+          move(outer * l.places + t, place_of(l, g * l.n + n, t * l.padded + c));
         }
       }
     }
@@ -50,16 +64,18 @@ void move_weights(const WeightLayout& l, size_t size, const Tensor& from, const 
 }  // namespace
 
 std::string WeightLayout::to_string() const {
-  return fmt::format("weights {} {} {} {} {} {}", groups, n, channels, places, padded, channels_first ? 1 : 0);
+  return fmt::format("weights {} {} {} {} {} {}{}", groups, n, channels, places, padded, channels_first ? 1 : 0,
+                     tile > 0 ? fmt::format(" tiles {}", tile) : "");
 }
 
 WeightLayout WeightLayout::parse(const std::string& text) {
   WeightLayout l;
-  long long v[6] = {};
-  const int found = std::sscanf(text.c_str(), "weights %12lld %12lld %12lld %12lld %12lld %1lld", &v[0], &v[1], &v[2],
-                                &v[3], &v[4], &v[5]);
-  l = {v[0], v[1], v[2], v[3], v[4], v[5] != 0};
-  const bool fits = found == 6 && l.groups > 0 && l.n > 0 && l.channels > 0 && l.places > 0 && l.padded >= l.channels;
+  long long v[7] = {};
+  const int found = std::sscanf(text.c_str(), "weights %12lld %12lld %12lld %12lld %12lld %1lld tiles %4lld", &v[0],
+                                &v[1], &v[2], &v[3], &v[4], &v[5], &v[6]);
+  l = {v[0], v[1], v[2], v[3], v[4], v[5] != 0, v[6]};
+  const bool fits = found >= 6 && (l.tile == 0 || (l.tile > 0 && l.groups == 1)) && l.groups > 0 && l.n > 0 &&
+                    l.channels > 0 && l.places > 0 && l.padded >= l.channels;
   if (!fits || l.to_string() != text) throw Error(Code::ENGINE_RANGE, "\"" + text + "\" is no layout of weights");
   return l;
 }
@@ -75,6 +91,7 @@ WeightLayout weight_layout(const ContractProblem& p, const StepShape& shape) {
 }
 
 Tensor pack_weights(const WeightLayout& layout, const Tensor& plain) {
+  check_internal(layout.tile == 0 || dtype_size(plain.dtype()) == 2, "weights of tiles have 16 bits");
   const size_t size = dtype_size(plain.dtype());
   check_internal(plain.count() == layout.groups * layout.n * layout.channels * layout.places,
                  "weights of another size");
@@ -87,7 +104,8 @@ Tensor pack_weights(const WeightLayout& layout, const Tensor& plain) {
 Tensor unpack_weights(const WeightLayout& layout, const Tensor& packed, const TensorDesc& plain) {
   const auto size = static_cast<int64_t>(dtype_size(plain.dtype));
   const int64_t count = checked_mul(checked_mul(layout.groups, layout.n), checked_mul(layout.channels, layout.places));
-  if (count != plain.count() || packed.bytes() != checked_mul(packed_count(layout), size)) {
+  if ((layout.tile > 0 && size != 2) || count != plain.count() ||
+      packed.bytes() != checked_mul(packed_count(layout), size)) {
     throw Error(Code::ENGINE_RANGE, "packed weights do not fit their plain form " + plain.dims.to_string());
   }
   Tensor result(plain.dtype, plain.dims);

@@ -95,9 +95,25 @@ ContractImage image_of(const ContractProblem& p) {
 
 // ---- choosing tiles ---------------------------------------------------------------------------------
 
+// Of packed weights: the tensor cores' time for a step, or that of its copies, and that of a result, which a second
+// team hides. Measured on an H200.
+double rough_cost_packed(const ContractProblem& p, const ContractTile& t, int processors) {
+  const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const double area = t.m * t.n, bytes = t.m * t.k * 2.0 + t.n * t.k * 2.0 / t.cluster;
+  const int64_t tiles_m = ceil_div(ceil_div(p.m, t.m), t.cluster) * t.cluster;
+  const double tiles = static_cast<double>(tiles_m * ceil_div(p.n, t.n) * t.split);
+  const double steps = static_cast<double>(ceil_div(ceil_div(p.k, t.k), t.split));
+  const double products = steps * std::max({area * t.k / 1800, bytes / 30, 150.0});
+  const double result = 500 + area * 0.2 * 256 / t.threads() + (t.split > 1 ? 900 + area * t.split / 24 : 0);
+  const double turns = std::ceil(tiles / processors);
+  const double more = t.teams() > 1 ? std::max(products, result) : products + result;
+  return 2000 + products + result + (turns - 1) * more;
+}
+
 // What a tile may take, roughly, in cycles of a processor: its steps along k one after another, as often as its blocks
 // need turns, and what a split adds. Of use between tiles of one kind of arithmetic.
 double rough_cost(const ContractProblem& p, const ContractTile& t, int processors) {
+  if (t.packed()) return rough_cost_packed(p, t, processors);
   const auto ceil_div = [](int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); };
   const double tiles = ceil_div(p.m, t.m) * ceil_div(p.n, t.n) * static_cast<double>(p.batch);
   const double steps = ceil_div(ceil_div(p.k, t.k) < t.split ? 1 : (p.k + t.k - 1) / t.k, t.split);
@@ -129,6 +145,10 @@ constexpr Shape3 kTensorShapes[] = {
 constexpr Shape3 kGroupShapes[] = {{128, 128, 64, 8, 1}, {128, 256, 64, 8, 1}, {128, 192, 64, 8, 1},
                                    {256, 128, 64, 8, 1}, {128, 64, 64, 8, 1},  {64, 128, 64, 4, 1},
                                    {64, 256, 64, 4, 2},  {64, 64, 64, 4, 1},   {128, 96, 64, 8, 1}};
+constexpr Shape3 kPackedShapes[] = {{128, 256, 64, 8, 1}, {128, 192, 64, 8, 1}, {256, 128, 64, 8, 1},
+                                    {128, 128, 64, 4, 1}, {64, 256, 64, 4, 1},  {64, 192, 64, 4, 1},
+                                    {128, 96, 64, 4, 1},  {128, 64, 64, 4, 1},  {64, 128, 64, 4, 1},
+                                    {64, 96, 64, 4, 1},   {64, 64, 64, 4, 1}};
 constexpr Shape3 kTensor32Shapes[] = {{128, 128, 16, 2, 2}, {128, 64, 16, 2, 2}, {64, 128, 16, 2, 2},
                                       {64, 64, 16, 2, 2},   {64, 64, 32, 2, 2},  {64, 32, 32, 2, 2},
                                       {32, 64, 32, 2, 2},   {32, 32, 32, 2, 2},  {16, 64, 32, 1, 4}};
@@ -151,32 +171,21 @@ void add_tiles(const Shape3 (&shapes)[N], ContractMath math, const ContractProbl
   }
 }
 
-// Of the widest tiles the one that leaves the fewest results of a line over.
-int widest_window(int64_t width) {
-  const auto computed = [&](int pixels) { return (width + pixels - 1) / pixels * pixels; };
-  int best = 8;
-  for (int pixels : {7, 6, 5}) {
-    if (computed(pixels) < computed(best)) best = pixels;
+void add_packed_tiles(const ContractProblem& p, const ContractSpec& spec, std::vector<ContractTile>& tiles) {
+  for (const Shape3& s : kPackedShapes) {
+    for (int split : {1, 2, 4}) {
+      if (split > 1 && (p.k + s.k - 1) / s.k < 4 * split) continue;
+      for (int cluster : {1, 2}) {
+        if ((p.m + s.m - 1) / s.m < cluster) continue;
+        for (int stages : {7, 6, 5, 4, 3}) {  // as many as there is room for
+          const ContractTile tile{ContractMath::GROUP_16, s.m, s.n, s.k, s.warps_m, s.warps_n, stages, split, cluster};
+          if (!why_not_tile(spec, tile).empty()) continue;
+          tiles.push_back(tile);
+          break;
+        }
+      }
+    }
   }
-  return best;
-}
-
-// Much work a thread where that leaves enough threads, first what is likelier.
-std::vector<WindowTile> window_tiles(const ContractProblem& p) {
-  constexpr int64_t kEnough = 132 * 512;  // threads that keep a large GPU busy
-  const int64_t results = checked_mul(checked_mul(p.images, p.out_height), checked_mul(p.out_width, p.channels));
-  const int whole = p.type == DType::FLOAT32 ? 4 : 8;
-  std::vector<WindowTile> tiles;
-  for (const auto& [pixels, chunk] : std::initializer_list<std::pair<int, int>>{
-           {widest_window(p.out_width), 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 8}, {1, 2}, {4, 1}, {1, 1}}) {
-    if (chunk > whole || p.channels % chunk != 0) continue;
-    if (chunk == 1 && p.channels % 2 == 0) continue;
-    if (pixels > 1 && (p.kernel[1] == 1 || p.out_width < pixels)) continue;
-    tiles.push_back({pixels, chunk, 128});
-  }
-  std::stable_partition(tiles.begin(), tiles.end(),
-                        [&](const WindowTile& t) { return results / (t.pixels * t.chunk) >= kEnough; });
-  return tiles;
 }
 
 AttentionSpec attention_spec(const AttentionProblem& p, const StepShape& shape) {
@@ -221,7 +230,8 @@ void choose_tiles(std::vector<ContractTile> tiles, size_t most, const ContractPr
   for (size_t each = 1; each <= 2; ++each) {
     for (const ContractTile& t : tiles) {
       const auto like = [&](const ContractTile& other) {
-        return other.math == t.math && other.m == t.m && other.n == t.n && other.k == t.k;
+        return other.math == t.math && other.m == t.m && other.n == t.n && other.k == t.k &&
+               other.packed() == t.packed();
       };
       const auto same = static_cast<size_t>(std::count_if(chosen.begin(), chosen.end(), like));
       const bool known = std::count(chosen.begin(), chosen.end(), t) != 0;
@@ -237,8 +247,13 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
   std::vector<ContractTile> tiles, chosen;
   if (spec.type != DType::FLOAT32) {
     if (groups) {
+      if (spec.weights) {
+        add_packed_tiles(problem, spec, tiles);
+        choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 6, problem, processors, chosen);
+        tiles.clear();
+      }
       add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
-      choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 7, problem, processors, chosen);
+      choose_tiles(std::move(tiles), !chosen.empty() ? 2 : problem.m < kManyRows ? 3 : 7, problem, processors, chosen);
       tiles.clear();
     }
     add_tiles(kTensorShapes, ContractMath::TENSOR_16, problem, spec, tiles);
@@ -263,6 +278,7 @@ ContractSpec contract_spec(const ContractProblem& p, const StepShape& shape) {
   spec.groups = p.kind == Kind::IMAGE ? p.groups : 1;
   spec.batched = p.batched;
   spec.inputs = static_cast<int>(shape.inputs.size());
+  spec.weights = p.weights && shape.constants[1] != nullptr;
   spec.epilogue = epilogue_of_terms(p.epilogue, p.operands);
   if (!p.prologue.empty()) spec.prologue = epilogue_of_terms(p.prologue, p.prologue_operands);
   return spec;
@@ -303,10 +319,10 @@ Offer offer_contract(const StepShape& shape) {
     return out;
   }
   std::vector<std::string> variants;
+  const int processors = shape.device != nullptr ? shape.device->info().processors : kUsualProcessors;
   if (attention) {
     variants = attention_variants(scores, shape);
   } else if (problem.is_product()) {
-    const int processors = shape.device != nullptr ? shape.device->info().processors : kUsualProcessors;
     const bool groups =
         !shape.architectures.empty() &&
         std::all_of(shape.architectures.begin(), shape.architectures.end(), [](int a) { return a == 90; });
@@ -318,7 +334,9 @@ Offer offer_contract(const StepShape& shape) {
     }
     for (const ContractTile& t : tiles) variants.push_back(t.to_string());
   } else {
-    for (const WindowTile& t : window_tiles(problem)) variants.push_back(t.to_string());
+    for (const WindowTile& t : window_tiles(problem, window_spec(problem, shape), processors)) {
+      variants.push_back(t.to_string());
+    }
   }
   for (const std::string& variant : variants) {
     Tactic tactic;
@@ -355,28 +373,36 @@ ContractCode contract_code(const StepShape& shape, const std::string& variant) {
   check_internal(problem.reason.empty(), "codegen: an offered step is no contraction");
   ContractCode code;
   ContractData data;
+  int64_t packed_tile = 0;
   data.built_in = problem.built_in();
   if (problem.is_product()) {
     const ContractTile tile = ContractTile::parse(variant);
     code.text = emit_contract(contract_spec(problem, shape), tile);
-    data.threads = tile.threads();
+    data.threads = tile.block_threads();
+    data.cluster = tile.cluster;
     data.tile_m = tile.m;
     data.tile_n = tile.n;
     data.split = tile.split;
+    if (tile.packed()) packed_tile = tile.n;
   } else {
     const WindowTile tile = WindowTile::parse(variant);
     const WindowSpec spec = window_spec(problem, shape);
     code.text = emit_window(spec, tile);
     data.threads = tile.threads;
     data.pixels = tile.pixels;
+    data.rows = tile.rows;
     data.chunk = tile.chunk;
+    data.across = tile.across;
+    data.down = tile.down;
+    data.channels = tile.channels;
   }
   data.name = code.text.name;
   data.shared_bytes = code.text.shared_bytes;
   code.operands.push_back({-1, kContractFormat, write_contract_data(data)});
   const bool weights = problem.weights && shape.constants[1] != nullptr;
   if (weights) {
-    const WeightLayout layout = weight_layout(problem, shape);
+    WeightLayout layout = weight_layout(problem, shape);
+    layout.tile = packed_tile;
     code.operands.push_back({1, layout.to_string(), pack_weights(layout, *shape.constants[1])});
   }
   return code;

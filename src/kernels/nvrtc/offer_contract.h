@@ -26,6 +26,9 @@ WindowSpec window_spec(const ContractProblem& problem, const StepShape& shape);
 std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const ContractSpec& spec, bool tf32,
                                          int processors, bool groups = false);
 
+// The same for a window.
+std::vector<WindowTile> window_tiles(const ContractProblem& problem, const WindowSpec& spec, int processors);
+
 // Is this variant one of a contraction or window?
 bool is_contract_variant(const std::string& variant);
 
