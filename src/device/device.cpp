@@ -55,6 +55,10 @@ std::shared_ptr<Device> open(const std::string& text) {
   return device;
 }
 
+RowMap Device::map_rows(const void*, int64_t, int64_t, int64_t, int64_t) const {
+  throw Error(Code::INTERNAL, "a device of kind " + info().kind + " has no tensor copies");
+}
+
 std::shared_ptr<void> Device::keep(const std::string& key, const std::function<std::shared_ptr<void>()>& make) {
   const std::lock_guard<std::mutex> lock(kept_mutex_);
   std::shared_ptr<void>& slot = kept_[key];

@@ -6,6 +6,7 @@
 // the device can be used any more), DRIVER_MISMATCH, LIBRARY_MISSING, DEVICE_MISSING. Destructors never throw.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,11 +36,15 @@ struct Info {
   int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;
 };
 
+// A kernel's argument that tells its tensor copies where rows of 16-bit elements lie: the driver's own format.
+using RowMap = std::array<uint64_t, 16>;
+
 // The shape of one launch.
 struct Launch {
   uint32_t blocks = 1;
   uint32_t threads = 1;  // of a block
   size_t shared_bytes = 0;
+  bool maps = false;  // the last 16 words of the arguments are one argument, a RowMap
 };
 
 // Where an address lies: in host memory that nothing is known of, in page-locked host memory, in memory of this device
@@ -127,6 +132,9 @@ class Device {
   virtual std::unique_ptr<Event> make_event() = 0;
   // Between two events that their streams have passed.
   virtual double elapsed_us(const Event& from, const Event& to) = 0;
+  // A map of rows for copies of `box_rows` rows of 64 elements each, which lie in the 128-byte swizzle where they
+  // arrive; zeros beyond the rows' ends. Rows lie `pitch` bytes apart. Address and pitch are multiples of 16.
+  virtual RowMap map_rows(const void* address, int64_t rows, int64_t columns, int64_t pitch, int64_t box_rows) const;
   // Code for this device's architecture; ENGINE_INCOMPATIBLE when it is for another.
   virtual std::shared_ptr<Module> load(std::span<const uint8_t> code) = 0;
 

@@ -52,4 +52,18 @@ inline Attributes with(std::initializer_list<std::pair<const char*, Attribute>> 
   return attrs;
 }
 
+using Ints = std::vector<int64_t>;
+using Strings = std::vector<std::string>;
+
+inline Attributes conv(const Ints& strides, const Ints& pads, int64_t group = 1, const Ints& dilations = {1, 1},
+                       const Strings& epilogue = {}) {
+  Attributes attrs = with({{"layout", std::string("NHWC")},
+                           {"strides", strides},
+                           {"pads", pads},
+                           {"group", group},
+                           {"dilations", dilations}});
+  if (!epilogue.empty()) attrs.set("epilogue", epilogue);
+  return attrs;
+}
+
 }  // namespace deepjit

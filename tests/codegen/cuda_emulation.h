@@ -21,6 +21,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
+#define __grid_constant__
 
 struct EmulatedIndex {
   unsigned int x = 0, y = 0, z = 0;
@@ -367,13 +368,20 @@ struct Barrier {
   int count, pending, phase;
   long long bytes;
 };
+// As the emulated devices fill it: where rows of 16-bit elements lie, how many, of how many elements, so many bytes
+// apart, and how many a copy takes.
+struct RowMap {
+  unsigned long long at, rows, columns, pitch, box_rows, rest[11];
+};
 namespace emulation {
 
 struct SharedTile {
   unsigned char* to;
-  const unsigned char* from;
+  const unsigned char* from;  // nullptr: rows of the map from (k, m) on
   int bytes;
   Barrier* at;
+  RowMap map;
+  int k, m;
 };
 static std::vector<SharedTile> shared_tiles;  // late ones
 struct Tell {
@@ -391,8 +399,26 @@ static void settle(Barrier* at) {
   at->pending = at->count;
 }
 
+static void make_rows(const SharedTile& tile) {
+  const RowMap& map = tile.map;
+  for (int row = 0; row < static_cast<int>(map.box_rows); ++row) {
+    for (int k = 0; k < 64; ++k) {
+      unsigned short value = 0;
+      const auto m = static_cast<unsigned long long>(tile.m + row),
+                 column = static_cast<unsigned long long>(tile.k + k);
+      if (m < map.rows && column < map.columns) {
+        memcpy(&value, reinterpret_cast<const char*>(map.at) + m * map.pitch + column * 2, 2);
+      }
+      memcpy(tile.to + row * 128 + ((k / 8) ^ (row & 7)) * 16 + k % 8 * 2, &value, 2);
+    }
+  }
+}
+
 static void make_tile(const SharedTile& tile) {
-  memcpy(tile.to, tile.from, static_cast<size_t>(tile.bytes));
+  if (tile.from == nullptr)
+    make_rows(tile);
+  else
+    memcpy(tile.to, tile.from, static_cast<size_t>(tile.bytes));
   tile.at->bytes -= tile.bytes;
   settle(tile.at);
 }
@@ -459,10 +485,21 @@ static inline void share_tile(unsigned char* to, const unsigned char* from, int 
   if (((reinterpret_cast<unsigned long long>(to) | reinterpret_cast<unsigned long long>(from)) & 15) != 0) {
     __builtin_trap();
   }
+  const emulation::SharedTile tile = {to, from, bytes, at, {}, 0, 0};
   if (emulation::copies_are_late)
-    emulation::shared_tiles.push_back({to, from, bytes, at});
+    emulation::shared_tiles.push_back(tile);
   else
-    emulation::make_tile({to, from, bytes, at});
+    emulation::make_tile(tile);
+}
+static inline void load_rows(unsigned char* to, const RowMap* map, int k, int m, int rows, Barrier* at) {
+  if ((reinterpret_cast<unsigned long long>(to) & 1023) != 0 || rows != static_cast<int>(map->box_rows)) {
+    __builtin_trap();
+  }
+  const emulation::SharedTile tile = {to, nullptr, rows * 128, at, *map, k, m};
+  if (emulation::copies_are_late)
+    emulation::shared_tiles.push_back(tile);
+  else
+    emulation::make_tile(tile);
 }
 static inline void tell_cluster(Barrier* at, int lane, int ranks) {
   if (lane >= ranks) return;

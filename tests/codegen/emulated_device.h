@@ -33,6 +33,13 @@ class EmulatedDevice final : public device::Device {
   std::unique_ptr<device::Stream> borrow_stream(void*) override { return make_stream(); }
   std::unique_ptr<device::Event> make_event() override { throw Error(Code::STATE, "no events here"); }
   double elapsed_us(const device::Event&, const device::Event&) override { return 0; }
+  device::RowMap map_rows(const void* address, int64_t rows, int64_t columns, int64_t pitch,
+                          int64_t box_rows) const override {
+    device::RowMap map{reinterpret_cast<uint64_t>(address)};
+    const int64_t numbers[] = {rows, columns, pitch, box_rows};
+    std::copy(std::begin(numbers), std::end(numbers), map.begin() + 1);
+    return map;
+  }
   std::shared_ptr<device::Module> load(std::span<const uint8_t>) override { return std::make_shared<Module>(kernels_); }
 
  private:
@@ -64,7 +71,8 @@ class EmulatedDevice final : public device::Device {
     void launch(const device::Function& function, const device::Launch& shape,
                 std::span<const uint64_t> arguments) override {
       std::vector<void*> pointers;
-      for (const uint64_t& a : arguments) pointers.push_back(const_cast<uint64_t*>(&a));
+      const size_t count = shape.maps ? arguments.size() - std::tuple_size_v<device::RowMap> + 1 : arguments.size();
+      for (size_t i = 0; i < count; ++i) pointers.push_back(const_cast<uint64_t*>(&arguments[i]));
       const char* fault = static_cast<const Function&>(function).launch(
           pointers.data(), static_cast<int>(shape.blocks), static_cast<int>(shape.threads),
           static_cast<long long>(shape.shared_bytes), device_.backwards_ ? 1 : 0);

@@ -48,14 +48,15 @@ std::string name_of(const std::string& text) {
 // The text, and for each kernel what launches it and how many arguments it has.
 std::string with_launchers(const std::string& text) {
   std::string out = std::string("#include \"") + kEmulation + "\"\n" + text +
-                    "\nnamespace { template <typename... T> constexpr int parameters(void (*)(T...)) "
-                    "{ return sizeof...(T); } }\n";
-  static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\()");
+                    "\nnamespace { template <typename... T> struct Sizes { int sizes[sizeof...(T) + 1]; };\n"
+                    "template <typename... T> constexpr Sizes<T...> sizes(void (*)(T...)) "
+                    "{ return {{(int)sizeof(T)..., 0}}; } }\n";
+  static const std::regex kernel(R"(__global__\s+void\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\()");
   std::set<std::string> seen;
   for (std::sregex_iterator it(text.begin(), text.end(), kernel), end; it != end; ++it) {
     const std::string name = (*it)[1];
     if (!seen.insert(name).second) continue;
-    out += "extern \"C\" const int parameters_" + name + " = parameters(" + name + ");\n";
+    out += "extern \"C\" const auto parameters_" + name + " = sizes(" + name + ");\n";
     out += "extern \"C\" const char* launch_" + name +
            "(void** arguments, int blocks, int threads, long long shared, int backwards) {\n"
            "  return emulation::run(" +

@@ -51,8 +51,8 @@ struct Event {
 struct Function {
   std::string name = "twice_plus";
   int shared = 48 << 10;
-  size_t parameters = 4;
-  fake_gpu::Launch launch = nullptr;  // nullptr: twice_plus
+  std::vector<size_t> parameters = {8, 8, 8, 8};  // bytes of each
+  fake_gpu::Launch launch = nullptr;              // nullptr: twice_plus
 };
 struct Node {
   enum Kind { COPY_IN, COPY_OUT, COPY, FILL, RECORD, KERNEL } kind;
@@ -212,10 +212,15 @@ int twice_plus(const std::vector<uint64_t>& a, uint64_t threads) {
   return kOk;
 }
 
-int emulate(fake_gpu::Launch launch, const std::vector<uint64_t>& a, unsigned blocks, unsigned threads,
+int emulate(const Function& function, const std::vector<uint64_t>& a, unsigned blocks, unsigned threads,
             unsigned shared) {
   std::vector<void*> places;
-  for (const uint64_t& argument : a) places.push_back(const_cast<uint64_t*>(&argument));
+  size_t word = 0;
+  for (const size_t bytes : function.parameters) {
+    places.push_back(const_cast<uint64_t*>(&a[word]));
+    word += (bytes + 7) / 8;
+  }
+  const fake_gpu::Launch launch = function.launch;
   const char* fault = launch(places.data(), static_cast<int>(blocks), static_cast<int>(threads), shared, 0);
   if (*fault == '\0') return kOk;
   std::fprintf(stderr, "stand-in GPU: %s\n", fault);
@@ -564,7 +569,8 @@ int cuModuleGetFunction(Function** function, Module* module, const char* name) {
     if (parameters != nullptr && launch != nullptr) {
       Function& own = module->functions[n];
       own.name = n;
-      own.parameters = static_cast<size_t>(*parameters);
+      own.parameters.clear();
+      for (const int* size = parameters; *size != 0; ++size) own.parameters.push_back(static_cast<size_t>(*size));
       own.launch = reinterpret_cast<fake_gpu::Launch>(launch);
     }
   }
@@ -588,15 +594,31 @@ int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
   const Lock lock(mutex);
   if (gx == 0 || bx == 0 || gy * gz * by * bz != 1 || extra != nullptr) return kInvalidValue;
   if (static_cast<int>(shared) > function->shared) return kInvalidValue;
-  std::vector<uint64_t> a(function->parameters);
-  for (size_t i = 0; i < a.size(); ++i) std::memcpy(&a[i], arguments[i], 8);  // at the call, as the driver does
-  const auto work = [=, launch = function->launch] {
+  std::vector<uint64_t> a;
+  for (const size_t bytes : function->parameters) {  // at the call, as the driver does
+    const size_t first = a.size();
+    a.resize(first + (bytes + 7) / 8);
+    std::memcpy(&a[first], *arguments++, bytes);
+  }
+  const auto work = [=, own = *function] {
     ++counts.launches;
-    if (lost == kOk) lost = launch == nullptr ? twice_plus(a, uint64_t{gx} * bx) : emulate(launch, a, gx, bx, shared);
+    if (lost == kOk) lost = own.launch == nullptr ? twice_plus(a, uint64_t{gx} * bx) : emulate(own, a, gx, bx, shared);
   };
   return submit(stream, {Node::KERNEL, work, nullptr, function});
 }
 
+// In the form that the emulation reads.
+int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, const uint64_t* dims,
+                           const uint64_t* pitches, const unsigned* box, const unsigned* steps, int interleave,
+                           int swizzle, int, int fill) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const bool fits = reinterpret_cast<uintptr_t>(map) % 64 == 0 && type == 1 && rank == 2 && at % 16 == 0 &&
+                    pitches[0] % 16 == 0 && box[0] == 64 && box[1] > 0 && box[1] <= 256 && steps[0] == 1 &&
+                    steps[1] == 1 && interleave == 0 && swizzle == 3 && fill == 0 && dims[0] > 0 && dims[1] > 0;
+  if (!fits) return kInvalidValue;
+  const uint64_t words[16] = {at, dims[1], dims[0], pitches[0], box[1]};
+  return std::memcpy(map, words, sizeof(words)), kOk;
+}
 int cuGraphInstantiateWithFlags(Graph** exec, Graph* graph, unsigned long long flags) {
   const Lock lock(mutex);
   ++counts.graphs_made;

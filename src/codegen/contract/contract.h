@@ -43,9 +43,7 @@ struct ContractTile {
   bool packed() const { return cluster > 0; }
   int threads() const { return warps_m * warps_n * 32; }  // that compute a tile
   // Where B is packed, other threads load; and two teams of threads take turns where few compute a tile.
-  static constexpr int kLoaders = 128;
   int teams() const { return packed() && threads() == 128 ? 2 : 1; }
-  int block_threads() const { return packed() ? teams() * threads() + kLoaders : threads(); }
   std::string to_string() const;
   // Throws Error(ENGINE_RANGE) for text that is no tile.
   static ContractTile parse(const std::string& text);
@@ -85,6 +83,8 @@ struct ContractText {
   std::string name;
   std::string source;
   int64_t shared_bytes = 0;
+  int threads = 0;    // of a block; products
+  bool maps = false;  // its last argument is a map of A's rows (device::RowMap)
 };
 
 // What launches pass behind the operands' addresses, in this order; then x1, x2 of each operand of the epilogue.

@@ -68,7 +68,10 @@ class ContractEmitter {
 
   // Loads.
   // The threads that copy.
-  int loaders() const { return tile_.packed() ? ContractTile::kLoaders : tile_.threads(); }
+  int loaders() const { return !tile_.packed() ? tile_.threads() : has_map() ? 32 : 128; }
+  // A's rows come by tensor copies, where they are aligned.
+  bool has_map() const { return tile_.packed() && spec_.a == Form::ROWS; }
+  int block_threads() const { return tile_.packed() ? tile_.teams() * tile_.threads() + loaders() : tile_.threads(); }
   int passes_of(const Operand& o) const;
   int rows_a_pass(const Operand& o) const;
   void prepare_loads(const Operand& o);

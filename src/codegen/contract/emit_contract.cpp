@@ -21,7 +21,7 @@ ContractText ContractEmitter::run(const std::string& name) {
     emit_result();
   }
   out_.close();
-  return {name, out_.finish(), contract_shared_bytes(spec_, tile_)};
+  return {name, out_.finish(), contract_shared_bytes(spec_, tile_), block_threads(), has_map()};
 }
 
 // ---- shared tiles -----------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ std::vector<EpilogueOperand> ContractEmitter::operands() const {
 
 void ContractEmitter::emit_arguments(const std::string& name) {
   const std::string cluster = tile_.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", tile_.cluster) : "";
-  out_.line("extern \"C\" __global__ void {}__launch_bounds__({}) {}(", cluster, tile_.block_threads(), name);
+  out_.line("extern \"C\" __global__ void {}__launch_bounds__({}) {}(", cluster, block_threads(), name);
   std::vector<std::string> types(static_cast<size_t>(spec_.inputs), "void");
   types[0] = types[1] = element_;
   for (const EpilogueOperand& o : operands()) {
@@ -82,6 +82,7 @@ void ContractEmitter::emit_arguments(const std::string& name) {
   for (size_t i = 0; i < operands().size(); ++i) {
     numbers += fmt::format(", long long x{0}_1, long long x{0}_2", i);
   }
+  if (has_map()) numbers += ", const __grid_constant__ RowMap a_map";
   out_.open("    {})", numbers);
   out_.line("const int M = (int)n_m;");
   out_.line("const int N = {};", spec_.n ? std::to_string(*spec_.n) : "(int)n_n");
@@ -312,6 +313,6 @@ ContractText emit_contract(const ContractSpec& spec, const ContractTile& tile) {
   return ContractEmitter(spec, tile).run("contract_" + sha256_hex(text).substr(0, 12));
 }
 
-std::string contract_emitter_version() { return "contract 6"; }
+std::string contract_emitter_version() { return "contract 7"; }
 
 }  // namespace deepjit

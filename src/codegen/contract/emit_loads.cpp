@@ -29,7 +29,7 @@ bool ContractEmitter::image_is_whole() const {
 void ContractEmitter::prepare_loads(const Operand& o) {
   out_.line("const int {0}_chunk = {2} % {1}, {0}_row = {2} / {1};", o.name, chunks_of(o),
             tile_.packed() ? "loader" : "thread");
-  if (o.form != Form::IMAGE) out_.line("const bool {}_whole = {};", o.name, is_whole(o));
+  if (o.form != Form::IMAGE && !has_map()) out_.line("const bool {}_whole = {};", o.name, is_whole(o));
   if (o.form == Form::IMAGE) prepare_image(o);
   if (o.form == Form::ROWS) {
     out_.line("const {0}* const {1}_start = {1} + (long long)({2} + {1}_row) * ld{1};", element_, o.name, o.start);

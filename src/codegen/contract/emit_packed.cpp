@@ -1,9 +1,10 @@
-// Products whose second operand is weights in packed tiles: four warps load, the others multiply.
+// Products whose second operand is weights in packed tiles: some warps load, the others multiply.
 //
 // The loading warps fill a ring of slots, in the order of the block's tiles and of their steps along k, each slot as
-// soon as every block of the cluster has read what was there; a barrier of the slot counts what has come. So loads go
-// on while results are written. A team of warps computes a tile. Where four warps are enough for it there are two
-// teams, which take turns: one multiplies while the other works on its results.
+// soon as every block of the cluster has read what was there; a barrier of the slot counts what has come. Rows of A
+// that are aligned come by tensor copies, one a step; others, and images, by the copies of all loading threads. So
+// loads go on while results are written. A team of warps computes a tile. Where four warps are enough for it there are
+// two teams, which take turns: one multiplies while the other works on its results.
 #include "codegen/contract/contract_emitter.h"
 
 namespace deepjit {
@@ -20,10 +21,16 @@ void ContractEmitter::emit_packed() {
   out_.line("unsigned char* const memory = {};", out_.call("swizzled_memory", ""));
   out_.call("barrier_wait", "");
   const int teams = tile_.teams();
+  if (has_map()) {
+    out_.call("load_rows", "");
+    out_.line("const bool a_whole = {};", is_whole(a()));
+  }
+  const std::string loading =
+      has_map() ? fmt::format("a_whole ? 1 : {}", loaders() + 1) : std::to_string(loaders() + 1);
   out_.line("__shared__ Barrier full[{0}], empty[{0}], order[2];", tile_.stages);
   out_.open("if (block_thread == 0)");
   out_.line("for (int i = 0; i < {}; ++i) barrier_init(full + i, {}), barrier_init(empty + i, {});", tile_.stages,
-            loaders() + 1, tile_.threads() / 32 * c);
+            loading, tile_.threads() / 32 * c);
   if (teams > 1) out_.line("for (int i = 0; i < 2; ++i) barrier_init(order + i, {});", tile_.threads() / 32);
   out_.line("barriers_made();");
   out_.close();
@@ -61,15 +68,22 @@ void ContractEmitter::emit_feeder() {
   out_.line("if (filled >= {}) barrier_wait(empty + slot, phase);", slots);
   out_.line("unsigned char* const to_a = memory + slot * {};", stage);
   out_.open("if (loader == 0)");
-  out_.line("barrier_expect(full + slot, {});", bytes);
+  if (has_map()) {
+    out_.line("barrier_expect(full + slot, a_whole ? {} : {});", stage, bytes);
+    out_.line("if (a_whole) load_rows(to_a, &a_map, ahead * {}, m0, {}, full + slot);", tile_.k, tile_.m);
+  } else {
+    out_.line("barrier_expect(full + slot, {});", bytes);
+  }
   out_.line("{};",
             out_.call("share_tile", fmt::format("to_a + {}, tiles + (long long)ahead * {}, {}, full + slot, rank, {}",
                                                 tile_bytes(a()), bytes, bytes, tile_.cluster)));
   out_.close();
+  if (has_map()) out_.open("if (!a_whole)");
   emit_loads(a());
-  const bool rows = spec_.a == Form::ROWS;  // what was stored at once, not copied, is to be seen too
-  if (rows || !image_is_whole()) out_.line("{}{};", rows ? "if (!a_whole) " : "", out_.call("show_to_groups", ""));
+  // What was stored at once, not copied, is to be seen too.
+  if (has_map() || !image_is_whole()) out_.line("{};", out_.call("show_to_groups", ""));
   out_.line("{};", out_.call("copies_tell", "full + slot"));
+  if (has_map()) out_.close();
   out_.line("++filled;");
   out_.line("if (++slot == {}) slot = 0, phase ^= 1;", slots);
   out_.close();

@@ -226,6 +226,7 @@ void add_text(const std::string& name, std::set<std::string>& added, std::string
       {"copy_chunk_32", {"Chunk16", "copy_later"}},
       {"share_tile", {"barrier_wait"}},
       {"copies_tell", {"barrier_wait"}},
+      {"load_rows", {"barrier_wait"}},
       {"tell_cluster", {"barrier_wait"}},
   };
   if (name.starts_with("group_multiply_")) add_text("group_place", added, all);

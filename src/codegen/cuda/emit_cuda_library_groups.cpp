@@ -115,6 +115,21 @@ static __device__ __forceinline__ void share_tile(unsigned char* to, const unsig
 #endif
 )";
 
+// Rows of 64 elements, from (k, m) of what the map is of, in the 128-byte swizzle; zeros beyond its ends.
+constexpr const char* kLoadRows = R"(
+#ifndef DEEPJIT_EMULATED
+struct __align__(64) RowMap {
+  unsigned long long words[16];
+};
+static __device__ __forceinline__ void load_rows(unsigned char* to, const RowMap* map, int k, int m, int rows,
+                                                 Barrier* at) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%3, %4}], [%2];"
+               :: "r"(shared_place(to)), "l"(map), "r"(shared_place(at)), "r"(k), "r"(m) : "memory");
+}
+#endif
+)";
+
 // Arrives when what this thread has copied in the background so far is there.
 constexpr const char* kCopiesTell = R"(
 #ifndef DEEPJIT_EMULATED
@@ -182,6 +197,7 @@ std::string group_library_text(const std::string& name) {
       {"warp_number", kWarpNumber},
       {"share_tile", kShareTile},
       {"copies_tell", kCopiesTell},
+      {"load_rows", kLoadRows},
       {"tell_cluster", kTellCluster},
   };
   if (const auto found = texts.find(name); found != texts.end()) return found->second;

@@ -228,7 +228,8 @@ class CudaStream final : public Stream {
     const auto& own = static_cast<const CudaFunction&>(function);
     const Current current(context_);
     pointers_.clear();
-    for (const uint64_t& argument : arguments) pointers_.push_back(const_cast<uint64_t*>(&argument));
+    const size_t words = shape.maps ? arguments.size() - std::tuple_size_v<RowMap> + 1 : arguments.size();
+    for (size_t i = 0; i < words; ++i) pointers_.push_back(const_cast<uint64_t*>(&arguments[i]));
     check(driver().launch(own.handle(), shape.blocks, 1, 1, shape.threads, 1, 1,
                           static_cast<unsigned>(shape.shared_bytes), handle_, pointers_.data(), nullptr),
           "launch a kernel");
@@ -376,6 +377,18 @@ class CudaDevice final : public Device {
     }
     check(result, "time events");
     return static_cast<double>(ms) * 1000;
+  }
+
+  RowMap map_rows(const void* rows, int64_t count, int64_t columns, int64_t pitch, int64_t box_rows) const override {
+    constexpr int kUint16 = 1, kPlain = 0, kSwizzle128 = 3, kPromote256 = 3, kZeros = 0;  // CUtensorMap...
+    alignas(64) RowMap map{};
+    const uint64_t dims[2] = {static_cast<uint64_t>(columns), static_cast<uint64_t>(count)};
+    const uint64_t pitches[1] = {static_cast<uint64_t>(pitch)};
+    const unsigned box[2] = {64, static_cast<unsigned>(box_rows)}, steps[2] = {1, 1};
+    check(driver().map_tiled(map.data(), kUint16, 2, const_cast<void*>(rows), dims, pitches, box, steps, kPlain,
+                             kSwizzle128, kPromote256, kZeros),
+          "describe rows for tensor copies");
+    return map;
   }
 
   std::shared_ptr<Module> load(std::span<const uint8_t> code) override {

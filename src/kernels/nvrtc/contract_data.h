@@ -25,6 +25,7 @@ struct ContractData {
   int64_t tile_m = 1, tile_n = 1, split = 1;  // of products
   // Of packed weights: blocks along m that run together. There are then no more than fit, each with several tiles.
   int64_t cluster = 0;
+  int64_t map_rows = 0;  // of A's rows that a tensor copy takes; 0: the kernel has no map as its last argument
   // Of windows: the results of a thread; of a block that shares its part of an image.
   int64_t pixels = 1, rows = 1, chunk = 1;
   int64_t across = 0, down = 0, channels = 0;

@@ -49,6 +49,7 @@ struct Plan {
   std::vector<uint64_t> numbers;
   bool product = false;
   size_t parts_bytes = 0, arrived_bytes = 0;  // of a split product
+  int64_t rows = 0, columns = 0, pitch = 0;   // of A, in elements, where tensor copies read it
 };
 
 // The blocks of a tile of a split product count how many of them have arrived; the last makes the count zero again.
@@ -56,6 +57,7 @@ Plan plan_product(const ContractData& data, const ContractProblem& p) {
   Plan plan;
   plan.product = true;
   plan.numbers = numbers_of(p);
+  if (data.map_rows > 0) plan.rows = p.m, plan.columns = p.k, plan.pitch = p.lda;
   const int64_t cluster = std::max<int64_t>(data.cluster, 1);
   const int64_t tiles_m = checked_mul(ceil_div(ceil_div(p.m, data.tile_m), cluster), cluster);
   const int64_t tiles = checked_mul(checked_mul(tiles_m, ceil_div(p.n, data.tile_n)), p.batch);
@@ -96,6 +98,8 @@ class ContractKernel final : public Kernel {
         inputs_(shape.inputs.size()),
         product_(plan.product),
         parts_bytes_(plan.parts_bytes),
+        rows_(plan),
+        device_(shape.device),
         arrived_(*shape.device, device::Memory::Kind::DEVICE) {
     launch_.threads = static_cast<uint32_t>(data.threads);
     launch_.shared_bytes = static_cast<size_t>(data.shared_bytes);
@@ -112,6 +116,11 @@ class ContractKernel final : public Kernel {
     launch_.blocks = static_cast<uint32_t>(blocks);
     arguments_.resize(inputs_ + (product_ ? 3 : 1));
     arguments_.insert(arguments_.end(), plan.numbers.begin(), plan.numbers.end());
+    if (data.map_rows > 0) {
+      launch_.maps = true;
+      box_rows_ = data.map_rows;
+      arguments_.resize(arguments_.size() + std::tuple_size_v<device::RowMap>);
+    }
     if (plan.arrived_bytes == 0) return;
     const auto stream = shape.device->make_stream();
     stream->fill(arrived_.ensure(plan.arrived_bytes), 0, plan.arrived_bytes);
@@ -127,15 +136,29 @@ class ContractKernel final : public Kernel {
       arguments_[inputs_ + 1] = reinterpret_cast<uint64_t>(args.scratch);
       arguments_[inputs_ + 2] = reinterpret_cast<uint64_t>(arrived_.data());
     }
+    if (launch_.maps) map_rows(args.inputs[0]);
     args.stream->launch(*function_, launch_, arguments_);
   }
 
  private:
+  // Rows that are not aligned are copied by threads: the kernel tells by the same rule (ContractEmitter::is_whole).
+  void map_rows(const void* at) {
+    const bool whole = reinterpret_cast<uintptr_t>(at) % 16 == 0 && rows_.pitch % 8 == 0 && rows_.columns % 8 == 0;
+    if (at == mapped_ || !whole || rows_.rows == 0 || rows_.columns == 0) return;
+    const device::RowMap map = device_->map_rows(at, rows_.rows, rows_.columns, rows_.pitch * 2, box_rows_);
+    std::copy(map.begin(), map.end(), arguments_.end() - static_cast<std::ptrdiff_t>(map.size()));
+    mapped_ = at;
+  }
+
   std::shared_ptr<device::Module> module_;
   const device::Function* function_;
   size_t inputs_;
   bool product_;
   size_t parts_bytes_;
+  Plan rows_;
+  device::Device* device_;
+  int64_t box_rows_ = 0;
+  const void* mapped_ = nullptr;  // what the map in the arguments is of
   device::Memory arrived_;
   std::vector<uint64_t> arguments_;
   device::Launch launch_;
@@ -144,8 +167,9 @@ class ContractKernel final : public Kernel {
 }  // namespace
 
 Tensor write_contract_data(const ContractData& data) {
-  std::vector<int64_t> words = {data.threads, data.shared_bytes, data.tile_m, data.tile_n, data.split,    data.pixels,
-                                data.rows,    data.chunk,        data.across, data.down,   data.channels, data.cluster};
+  std::vector<int64_t> words = {data.threads,  data.shared_bytes, data.tile_m,  data.tile_n, data.split,
+                                data.pixels,   data.rows,         data.chunk,   data.across, data.down,
+                                data.channels, data.cluster,      data.map_rows};
   write_text(words, data.name);
   write_text(words, data.built_in);
   return Tensor::vector_i64(words);
@@ -166,6 +190,7 @@ ContractData read_contract_data(const Tensor& tensor) {
   data.down = words.next(data.across > 0 ? 1 : 0, 1024);
   data.channels = words.next(data.across > 0 ? 1 : 0, 1024);
   data.cluster = words.next(0, 8);
+  data.map_rows = words.next(0, 256);
   data.name = words.text();
   data.built_in = words.text();
   return data;

@@ -99,15 +99,16 @@ ContractImage image_of(const ContractProblem& p) {
 // team hides. Measured on an H200.
 double rough_cost_packed(const ContractProblem& p, const ContractTile& t, int processors) {
   const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const double area = t.m * t.n, bytes = t.m * t.k * 2.0 + t.n * t.k * 2.0 / t.cluster;
+  const double area = t.m * t.n, bytes = (t.m + t.n) * t.k * 2.0;  // a copy for the cluster arrives in each block
   const int64_t tiles_m = ceil_div(ceil_div(p.m, t.m), t.cluster) * t.cluster;
   const double tiles = static_cast<double>(tiles_m * ceil_div(p.n, t.n) * t.split);
   const double steps = static_cast<double>(ceil_div(ceil_div(p.k, t.k), t.split));
-  const double products = steps * std::max({area * t.k / 1800, bytes / 30, 150.0});
+  const double products = steps * std::max({area * t.k / 1800, bytes / 40, 150.0});
   const double result = 500 + area * 0.2 * 256 / t.threads() + (t.split > 1 ? 900 + area * t.split / 24 : 0);
   const double turns = std::ceil(tiles / processors);
   const double more = t.teams() > 1 ? std::max(products, result) : products + result;
-  return 2000 + products + result + (turns - 1) * more;
+  const double alone = t.cluster == 1 ? 1.01 : 1;  // more is read from the L2
+  return (2000 + products + result + (turns - 1) * more) * alone;
 }
 
 // What a tile may take, roughly, in cycles of a processor: its steps along k one after another, as often as its blocks
@@ -249,7 +250,7 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
     if (groups) {
       if (spec.weights) {
         add_packed_tiles(problem, spec, tiles);
-        choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 6, problem, processors, chosen);
+        choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 8, problem, processors, chosen);
         tiles.clear();
       }
       add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
@@ -262,7 +263,11 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
   } else {
     add_tiles(kPlainShapes, ContractMath::PLAIN_32, problem, spec, tiles);
   }
-  choose_tiles(std::move(tiles), chosen.size() > 4 ? 5 : kMostTiles, problem, processors, chosen);
+  choose_tiles(std::move(tiles),
+               chosen.size() > 8   ? 3
+               : chosen.size() > 4 ? 5
+                                   : kMostTiles,
+               problem, processors, chosen);
   return chosen;
 }
 
@@ -378,7 +383,8 @@ ContractCode contract_code(const StepShape& shape, const std::string& variant) {
   if (problem.is_product()) {
     const ContractTile tile = ContractTile::parse(variant);
     code.text = emit_contract(contract_spec(problem, shape), tile);
-    data.threads = tile.block_threads();
+    data.threads = code.text.threads;
+    data.map_rows = code.text.maps ? tile.m : 0;
     data.cluster = tile.cluster;
     data.tile_m = tile.m;
     data.tile_n = tile.n;
