@@ -149,7 +149,7 @@ constexpr Shape3 kGroupShapes[] = {{128, 128, 64, 8, 1}, {128, 256, 64, 8, 1}, {
 constexpr Shape3 kPackedShapes[] = {{128, 256, 64, 8, 1}, {128, 192, 64, 8, 1}, {256, 128, 64, 8, 1},
                                     {128, 128, 64, 4, 1}, {64, 256, 64, 4, 1},  {64, 192, 64, 4, 1},
                                     {128, 96, 64, 4, 1},  {128, 64, 64, 4, 1},  {64, 128, 64, 4, 1},
-                                    {64, 96, 64, 4, 1},   {64, 64, 64, 4, 1}};
+                                    {64, 96, 64, 4, 1},   {64, 64, 64, 4, 1},   {64, 32, 64, 4, 1}};
 constexpr Shape3 kTensor32Shapes[] = {{128, 128, 16, 2, 2}, {128, 64, 16, 2, 2}, {64, 128, 16, 2, 2},
                                       {64, 64, 16, 2, 2},   {64, 64, 32, 2, 2},  {64, 32, 32, 2, 2},
                                       {32, 64, 32, 2, 2},   {32, 32, 32, 2, 2},  {16, 64, 32, 1, 4}};
@@ -175,10 +175,12 @@ void add_tiles(const Shape3 (&shapes)[N], ContractMath math, const ContractProbl
 void add_packed_tiles(const ContractProblem& p, const ContractSpec& spec, std::vector<ContractTile>& tiles) {
   for (const Shape3& s : kPackedShapes) {
     for (int split : {1, 2, 4}) {
-      if (split > 1 && (p.k + s.k - 1) / s.k < 4 * split) continue;
+      const int64_t steps = ((p.k + s.k - 1) / s.k + split - 1) / split;
+      if (split > 1 && steps < 4) continue;
       for (int cluster : {1, 2}) {
         if ((p.m + s.m - 1) / s.m < cluster) continue;
-        for (int stages : {7, 6, 5, 4, 3}) {  // as many as there is room for
+        for (int stages = 16; stages >= 3; --stages) {  // as many as there is room and use for
+          if (stages > std::max<int64_t>(steps, 3)) continue;
           const ContractTile tile{ContractMath::GROUP_16, s.m, s.n, s.k, s.warps_m, s.warps_n, stages, split, cluster};
           if (!why_not_tile(spec, tile).empty()) continue;
           tiles.push_back(tile);
@@ -250,11 +252,11 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
     if (groups) {
       if (spec.weights) {
         add_packed_tiles(problem, spec, tiles);
-        choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 8, problem, processors, chosen);
-        tiles.clear();
+        choose_tiles(std::move(tiles), problem.m < kManyRows ? 5 : 8, problem, processors, chosen);
+      } else {
+        add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
+        choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 7, problem, processors, chosen);
       }
-      add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
-      choose_tiles(std::move(tiles), !chosen.empty() ? 2 : problem.m < kManyRows ? 3 : 7, problem, processors, chosen);
       tiles.clear();
     }
     add_tiles(kTensorShapes, ContractMath::TENSOR_16, problem, spec, tiles);
@@ -263,11 +265,10 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
   } else {
     add_tiles(kPlainShapes, ContractMath::PLAIN_32, problem, spec, tiles);
   }
-  choose_tiles(std::move(tiles),
-               chosen.size() > 8   ? 3
-               : chosen.size() > 4 ? 5
-                                   : kMostTiles,
-               problem, processors, chosen);
+  // Where groups of warps have much to do, a tile without groups is there to compare.
+  const bool wide = problem.m >= kManyRows && problem.n >= 64;
+  const size_t most = chosen.empty() ? kMostTiles : wide ? 1 : 5;
+  choose_tiles(std::move(tiles), most, problem, processors, chosen);
   return chosen;
 }
 
