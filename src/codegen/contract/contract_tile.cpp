@@ -12,6 +12,7 @@ namespace {
 constexpr std::array<const char*, 4> kMath = {"mma", "tf32mma", "fma", "wgmma"};
 constexpr int64_t kMostShared = 99 << 10;  // what every architecture from sm_86 on has
 constexpr int64_t kMostShared90 = 227 << 10;
+constexpr int64_t kBarriers = 512;     // of packed tiles, beside what launches ask for
 constexpr int64_t kGroupAlign = 1024;  // of tiles that groups of warps read: their rows are swizzled by address
 
 // Bytes of a row of a shared tile: 16-bit rows are swizzled, those of float32 are padded.
@@ -80,7 +81,8 @@ std::string why_not_groups(const ContractSpec& spec, const ContractTile& tile) {
     if (!spec.prologue.empty()) return "a prologue is of threads that copy and multiply";
     if (tile.cluster > 8 || (tile.cluster & (tile.cluster - 1)) != 0) return "no cluster of that many blocks";
   }
-  return contract_shared_bytes(spec, tile) > kMostShared90 ? "it takes too much shared memory" : "";
+  const int64_t most = kMostShared90 - (tile.packed() ? kBarriers : 0);
+  return contract_shared_bytes(spec, tile) > most ? "it takes too much shared memory" : "";
 }
 
 }  // namespace

@@ -250,10 +250,10 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
   std::vector<ContractTile> tiles, chosen;
   if (spec.type != DType::FLOAT32) {
     if (groups) {
-      if (spec.weights) {
-        add_packed_tiles(problem, spec, tiles);
-        choose_tiles(std::move(tiles), problem.m < kManyRows ? 5 : 8, problem, processors, chosen);
-      } else {
+      add_packed_tiles(problem, spec, tiles);
+      choose_tiles(std::move(tiles), problem.m < kManyRows ? 5 : 8, problem, processors, chosen);
+      tiles.clear();
+      if (chosen.empty()) {
         add_tiles(kGroupShapes, ContractMath::GROUP_16, problem, spec, tiles);
         choose_tiles(std::move(tiles), problem.m < kManyRows ? 3 : 7, problem, processors, chosen);
       }
@@ -265,8 +265,8 @@ std::vector<ContractTile> contract_tiles(const ContractProblem& problem, const C
   } else {
     add_tiles(kPlainShapes, ContractMath::PLAIN_32, problem, spec, tiles);
   }
-  // Where groups of warps have much to do, a tile without groups is there to compare.
-  const bool wide = problem.m >= kManyRows && problem.n >= 64;
+  // Where packed weights fit well, a tile without groups is there to compare.
+  const bool wide = problem.m >= kManyRows && problem.n >= 64 && !chosen.empty() && chosen[0].packed();
   const size_t most = chosen.empty() ? kMostTiles : wide ? 1 : 5;
   choose_tiles(std::move(tiles), most, problem, processors, chosen);
   return chosen;
