@@ -229,12 +229,16 @@ TEST(Contract, WeightsComeBackFromTheirPackedForm) {
     auto made = make_case(c, false);
     const ContractProblem problem = nvrtc_gpu::contract_problem(made->shape);
     ASSERT_EQ(problem.reason, "");
-    const nvrtc_gpu::WeightLayout layout = nvrtc_gpu::weight_layout(problem, made->shape);
-    const Tensor packed = nvrtc_gpu::pack_weights(nvrtc_gpu::WeightLayout::parse(layout.to_string()), made->data[1]);
-    const Tensor back = nvrtc_gpu::unpack_weights(layout, packed, made->shape.inputs[1]);
-    EXPECT_EQ(0, std::memcmp(back.view().data, made->data[1].view().data, static_cast<size_t>(back.bytes())))
-        << made->text;
-    EXPECT_THROW(nvrtc_gpu::unpack_weights(layout, packed, {F32, {1, 2}}), Error);
+    nvrtc_gpu::WeightLayout layout = nvrtc_gpu::weight_layout(problem, made->shape);
+    for (int64_t tile : {0, 32, 48}) {
+      layout.tile = tile;
+      if (tile > 0 && (layout.groups > 1 || c.inputs[1].dtype == F32)) continue;
+      const Tensor packed = nvrtc_gpu::pack_weights(nvrtc_gpu::WeightLayout::parse(layout.to_string()), made->data[1]);
+      const Tensor back = nvrtc_gpu::unpack_weights(layout, packed, made->shape.inputs[1]);
+      EXPECT_EQ(0, std::memcmp(back.view().data, made->data[1].view().data, static_cast<size_t>(back.bytes())))
+          << made->text << " " << layout.to_string();
+      EXPECT_THROW(nvrtc_gpu::unpack_weights(layout, packed, {F32, {1, 2}}), Error);
+    }
   };
   check_layout({"deepjit.Conv",
                 conv({1, 1}, {1, 1, 1, 1}, 2),
@@ -252,6 +256,12 @@ TEST(Contract, WeightsComeBackFromTheirPackedForm) {
                 {},
                 {1, 4, 4, 8}});
   check_layout({"MatMul", {}, {{F32, {2, 3, 7}}, {F32, {2, 7, 9}, true}}, {}, {2, 3, 9}});
+  check_layout({"MatMul", {}, {{F16, {3, 203}}, {F16, {203, 77}, true}}, {}, {3, 77}});
+  check_layout({"deepjit.Conv",
+                conv({1, 1}, {1, 1, 1, 1}),
+                {{F16, {1, 4, 5, 10}}, {F16, {37, 10, 3, 3}, true}},
+                {},
+                {1, 4, 5, 37}});
   for (const char* bad : {"", "weights 1 2", "weights 1 2 3 4 2 0", "weights 0 1 1 1 1 0", "weights 1 1 1 1 1 0 ",
                           "weights 1 1 1 1 1 0 tiles 0", "weights 2 1 1 1 1 0 tiles 64"}) {
     EXPECT_THROW(nvrtc_gpu::WeightLayout::parse(bad), Error) << bad;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -11,6 +12,7 @@
 #include "runtime/engine.h"
 #include "tune/cache.h"
 #include "tune/measure.h"
+#include "tune/verify.h"
 
 namespace deepjit {
 
@@ -114,6 +116,40 @@ TEST(Tuner, StopsMeasuringWhenTimeIsUp) {
   time_kernels(bench, {&hasty}, false, [] { return true; });
   EXPECT_LE(hasty.runs, 110);  // the warm-up and one round
   EXPECT_GE(patient.runs, 5 * 100);
+}
+
+// A kernel whose results have the bits of the one before is not compared with the reference again; another is.
+TEST(Tuner, JudgesTheSameBitsOnce) {
+  struct Fixed : Kernel {
+    float value = 0;
+    int64_t count = 0;
+    void run(const KernelArgs& args) override { std::fill_n(static_cast<float*>(args.outputs[0]), count, value); }
+  };
+  const Program program = conv_program();
+  const std::vector<TuneTask> tasks = tasks_of(program);
+  Workbench bench(program.steps[0], tasks[0], false, 1);
+  bench.run_reference(shape_of(program, tasks[0], {}));
+  int judged = 0;
+  const auto tolerance = [&](DType) {
+    ++judged;
+    return 1e-5;
+  };
+  Fixed kernel;
+  kernel.count = tasks[0].outputs[0].dims.count();
+  const auto error = [&](float value) {
+    kernel.value = value;
+    bench.run(kernel);
+    const Workbench::Errors errors = bench.errors(Workbench::Scale::OUTPUT, tolerance);
+    EXPECT_FALSE(errors.pass);
+    return errors.wrong;
+  };
+  const double first = error(1);
+  EXPECT_EQ(error(1), first);
+  EXPECT_EQ(judged, 1);
+  const double second = error(100);
+  EXPECT_GT(second, first);
+  EXPECT_EQ(error(1), first);
+  EXPECT_EQ(judged, 3);
 }
 
 TEST(Tuner, KeepsAConstantOnlyInTheFormThatIsUsed) {

@@ -1,6 +1,7 @@
 // Weights between the model's layout and that of the kernels.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -10,37 +11,53 @@ namespace deepjit::nvrtc_gpu {
 
 namespace {
 
-constexpr int64_t kTileK = 64;  // elements of 16 bits in a row of a tile
+constexpr int64_t kTileBytes = 128;  // of a row of a tile
 
 int64_t round_up(int64_t x, int64_t to) { return checked_mul((x + to - 1) / to, to); }
 
 int64_t packed_count(const WeightLayout& l) {
   const int64_t row = checked_mul(l.places, l.padded);
   if (l.tile == 0) return checked_mul(checked_mul(l.groups, l.n), row);
-  return checked_mul(round_up(l.n, l.tile), round_up(row, kTileK));
+  return checked_mul(round_up(l.n, l.tile), round_up(row, kTileBytes / 2));
 }
 
-// Of element k of row n, in the packed form.
-int64_t place_of(const WeightLayout& l, int64_t n, int64_t k) {
-  const int64_t row = l.places * l.padded;
-  if (l.tile == 0) return n * row + k;
-  const int64_t steps = (row + kTileK - 1) / kTileK, chunk = k % kTileK / 8;
-  return ((n / l.tile * steps + k / kTileK) * l.tile + n % l.tile) * kTileK + (chunk ^ (n % l.tile % 8)) * 8 + k % 8;
-}
-
-// Calls move(place in the model's layout, place in the packed one) for every element.
+// Calls move(place in the model's layout, place in the packed rows) for every element; neighbours in n follow each
+// other, as they lie where channels come first.
 template <typename F>
 void for_each_weight(const WeightLayout& l, F&& move) {
-  for (int64_t g = 0; g < l.groups; ++g) {
-    for (int64_t n = 0; n < l.n; ++n) {
-      for (int64_t c = 0; c < l.channels; ++c) {
-        const int64_t outer = l.channels_first ? (g * l.channels + c) * l.n + n : (g * l.n + n) * l.channels + c;
-        for (int64_t t = 0; t < l.places; ++t) {
-          move(outer * l.places + t, place_of(l, g * l.n + n, t * l.padded + c));
-        }
+  constexpr int64_t kTogether = 32;
+  for (int64_t first = 0; first < l.groups * l.n; first += kTogether) {
+    const int64_t end = std::min(first + kTogether, l.groups * l.n);
+    for (int64_t c = 0; c < l.channels; ++c) {
+      for (int64_t row = first; row < end; ++row) {
+        const int64_t outer = l.channels_first ? (row / l.n * l.channels + c) * l.n + row % l.n : row * l.channels + c;
+        for (int64_t t = 0; t < l.places; ++t) move(outer * l.places + t, (row * l.places + t) * l.padded + c);
       }
     }
   }
+}
+
+// Between rows and tiles of them, in chunks of 16 bytes.
+void move_tiles(const WeightLayout& l, char* rows, char* tiles, bool pack) {
+  const int64_t row_bytes = l.places * l.padded * 2, steps = (row_bytes + kTileBytes - 1) / kTileBytes;
+  for (int64_t n = 0; n < l.n; ++n) {
+    char* const row = rows + n * row_bytes;
+    char* const tile = tiles + (n / l.tile * steps * l.tile + n % l.tile) * kTileBytes;
+    for (int64_t from = 0; from < row_bytes; from += 16) {
+      const int64_t chunk = from % kTileBytes / 16 ^ (n % l.tile % 8);
+      char* const there = tile + from / kTileBytes * l.tile * kTileBytes + chunk * 16;
+      const auto bytes = static_cast<size_t>(std::min<int64_t>(16, row_bytes - from));
+      if (pack)
+        std::memcpy(there, row + from, bytes);
+      else
+        std::memcpy(row + from, there, bytes);
+    }
+  }
+}
+
+WeightLayout rows_of(WeightLayout layout) {
+  layout.tile = 0;
+  return layout;
 }
 
 template <typename T>
@@ -91,25 +108,37 @@ WeightLayout weight_layout(const ContractProblem& p, const StepShape& shape) {
 }
 
 Tensor pack_weights(const WeightLayout& layout, const Tensor& plain) {
-  check_internal(layout.tile == 0 || dtype_size(plain.dtype()) == 2, "weights of tiles have 16 bits");
   const size_t size = dtype_size(plain.dtype());
+  check_internal(layout.tile == 0 || size == 2, "weights of tiles have 16 bits");
   check_internal(plain.count() == layout.groups * layout.n * layout.channels * layout.places,
                  "weights of another size");
-  Tensor packed(DType::UINT8, {checked_mul(packed_count(layout), static_cast<int64_t>(size))});
-  std::memset(packed.view().data, 0, static_cast<size_t>(packed.bytes()));
-  move_weights(layout, size, plain, packed, true);
-  return packed;
+  const auto empty = [&](const WeightLayout& l) {
+    Tensor made(DType::UINT8, {checked_mul(packed_count(l), static_cast<int64_t>(size))});
+    std::memset(made.view().data, 0, static_cast<size_t>(made.bytes()));
+    return made;
+  };
+  const Tensor rows = empty(rows_of(layout));
+  move_weights(rows_of(layout), size, plain, rows, true);
+  if (layout.tile == 0) return rows;
+  const Tensor tiles = empty(layout);
+  move_tiles(layout, rows.as<char>(), tiles.as<char>(), true);
+  return tiles;
 }
 
 Tensor unpack_weights(const WeightLayout& layout, const Tensor& packed, const TensorDesc& plain) {
   const auto size = static_cast<int64_t>(dtype_size(plain.dtype));
   const int64_t count = checked_mul(checked_mul(layout.groups, layout.n), checked_mul(layout.channels, layout.places));
-  if ((layout.tile > 0 && size != 2) || count != plain.count() ||
-      packed.bytes() != checked_mul(packed_count(layout), size)) {
+  const bool fits = count == plain.count() && packed.bytes() == checked_mul(packed_count(layout), size);
+  if (!fits || (layout.tile > 0 && size != 2)) {
     throw Error(Code::ENGINE_RANGE, "packed weights do not fit their plain form " + plain.dims.to_string());
   }
+  Tensor rows = packed;
+  if (layout.tile > 0) {
+    rows = Tensor(DType::UINT8, {checked_mul(packed_count(rows_of(layout)), size)});
+    move_tiles(layout, rows.as<char>(), packed.as<char>(), false);
+  }
   Tensor result(plain.dtype, plain.dims);
-  move_weights(layout, static_cast<size_t>(size), packed, result, false);
+  move_weights(rows_of(layout), static_cast<size_t>(size), rows, result, false);
   return result;
 }
 
