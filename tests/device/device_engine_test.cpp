@@ -238,6 +238,24 @@ TEST(DeviceEngine, CodeForAnotherArchitectureIsRefused) {
   }
 }
 
+TEST(DeviceEngine, LaunchDataOfAnotherVersionAreRefused) {
+  for (const auto& [format, code] : std::vector<std::pair<std::string, Code>>{
+           {"cuda launch data 1", Code::ENGINE_INCOMPATIBLE}, {"no launch data", Code::ENGINE_RANGE}}) {
+    Program program = program_of(kText, "null:90");
+    for (Step& step : program.steps) {
+      if (step.op != kRegionOp) continue;
+      step.tactic = stand_in("kernel", 90);
+      step.tactic.packed.back().format = format;
+    }
+    const auto engine = std::make_shared<const Engine>(std::move(program), nullptr);
+    Context context(engine, 1);
+    const Tensor x = counted({2, 64});
+    const std::vector<TensorView> inputs = {x.view()};
+    std::vector<TensorView> outputs;
+    EXPECT_EQ(code_of([&] { context.run(inputs, outputs); }), code) << format;
+  }
+}
+
 TEST(DeviceEngine, RunsOnTheKindThatItWasBuiltFor) {
   EXPECT_EQ(code_of([] { Engine(program_of(kText), nullptr, "cpu"); }), Code::ENGINE_INCOMPATIBLE);
   EXPECT_EQ(code_of([] { Engine(program_of(kText, "cpu"), nullptr, "cuda"); }), Code::ENGINE_INCOMPATIBLE);

@@ -204,6 +204,13 @@ class NvrtcLauncher final : public Launcher {
     if (const Tensor* launch = packed_data(tactic, kContractFormat)) {
       return make_contract_kernel(shape, std::move(module), *launch);
     }
+    for (const PackedOperand& packed : tactic.packed) {
+      if (packed.input < 0 && packed.format.starts_with("cuda ")) {
+        throw Error(Code::ENGINE_INCOMPATIBLE,
+                    "a generated kernel's launch data, \"" + packed.format + "\", are of another version of deepjit",
+                    "build the engine again with this one");
+      }
+    }
     throw Error(Code::ENGINE_RANGE, "a generated kernel has no launch data");
   }
 
