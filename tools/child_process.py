@@ -1,7 +1,8 @@
-"""A child process that answers over a pipe, and is replaced when it dies or hangs."""
+"""Child processes: one that answers over a pipe and is replaced when it dies or hangs, one that is killed at work."""
 
 import multiprocessing
 import signal
+import subprocess
 
 
 class Child:
@@ -33,3 +34,15 @@ class Child:
         self.process.join(10)
         if self.process.is_alive():
             self.process.kill()
+
+
+def kill_once_told(command: list, text: str, times: int, **options) -> tuple[int, int]:
+    """Kills a program once so many lines of its stderr have the text; returns how many had it, and the exit code."""
+    process = subprocess.Popen([str(c) for c in command], stderr=subprocess.PIPE, text=True, **options)
+    told = 0
+    for line in process.stderr:
+        told += text in line
+        if told == times:
+            break
+    process.send_signal(signal.SIGKILL)
+    return told, process.wait()

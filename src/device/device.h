@@ -45,6 +45,11 @@ struct Launch {
   uint32_t threads = 1;  // of a block
   size_t shared_bytes = 0;
   bool maps = false;  // the last 16 words of the arguments are one argument, a RowMap
+
+  // Of what a driver takes: where each argument lies.
+  size_t arguments_in(std::span<const uint64_t> words) const {
+    return maps ? words.size() - std::tuple_size_v<RowMap> + 1 : words.size();
+  }
 };
 
 // Where an address lies: in host memory that nothing is known of, in page-locked host memory, in memory of this device

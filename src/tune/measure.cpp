@@ -112,6 +112,7 @@ void add_sway(const Tensor& moved, const Tensor& right, std::vector<double>& swa
 }
 
 bool have_same_bytes(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   return a.bytes() == b.bytes() &&
          (a.bytes() == 0 || std::memcmp(a.view().data, b.view().data, static_cast<size_t>(a.bytes())) == 0);
 }
@@ -312,39 +313,36 @@ void add_errors(const Tensor& out, const Tensor& expected, const std::vector<dou
 
 }  // namespace
 
-Tensor Workbench::checked(size_t output) const {
-  return places_ > 0 ? last_places(outputs_[output], places_) : outputs_[output];
+std::vector<Tensor> Workbench::checked() const {
+  if (places_ == 0) return outputs();
+  std::vector<Tensor> parts;
+  for (const Tensor& out : outputs_) parts.push_back(out.defined() ? last_places(out, places_) : Tensor());
+  return parts;
 }
 
 Workbench::Errors Workbench::errors(Scale scale, const std::function<double(DType)>& tolerance, bool by_steps) {
+  const auto is_text = [](const Tensor& t) { return t.dtype() == DType::STRING; };
+  if (std::any_of(outputs_.begin(), outputs_.end(), is_text)) return errors_of(outputs_, scale, tolerance, by_steps);
   const bool sways = !sway_.empty();
-  if (judged_ && judged_->scale == scale && judged_->by_steps == by_steps && judged_->sways == sways) {
-    bool same = true;
-    for (size_t i = 0; i < outputs_.size() && same; ++i) {
-      same = !outputs_[i].defined() || have_same_bytes(checked(i), judged_->outputs[i]);
-    }
-    if (same) return judged_->errors;
-  }
-  Judged now{scale, by_steps, sways, {}, errors_of(scale, tolerance, by_steps)};
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].dtype() == DType::STRING) return now.errors;
-    now.outputs.push_back(outputs_[i].defined() ? copy_of(checked(i)) : Tensor());
-  }
-  judged_ = std::move(now);
-  return judged_->errors;
+  std::vector<Tensor> now = checked();
+  const bool alike = judged_ && judged_->scale == scale && judged_->by_steps == by_steps && judged_->sways == sways;
+  if (alike && std::equal(now.begin(), now.end(), judged_->outputs.begin(), have_same_bytes)) return judged_->errors;
+  const Errors errors = errors_of(now, scale, tolerance, by_steps);
+  judged_ = Judged{scale, by_steps, sways, std::move(now), errors};
+  return errors;
 }
 
-Workbench::Errors Workbench::errors_of(Scale scale, const std::function<double(DType)>& tolerance,
-                                       bool by_steps) const {
+Workbench::Errors Workbench::errors_of(const std::vector<Tensor>& results, Scale scale,
+                                       const std::function<double(DType)>& tolerance, bool by_steps) const {
   constexpr double kSmall = 1e-2;  // inputs are of order 1: what is far below counts as 0
   constexpr double kTerms = 100;   // of a sum, leaving the extremes out
   const std::vector<Tensor>& expected = by_steps && !expected_by_steps_.empty() ? expected_by_steps_ : expected_;
   int64_t largest_input = 0;
   for (const Tensor& input : inputs_) largest_input = std::max(largest_input, input.defined() ? input.count() : 0);
   Errors all;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (!outputs_[i].defined() || outputs_[i].count() == 0) continue;
-    const Tensor out = checked(i);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Tensor& out = results[i];
+    if (!out.defined() || out.count() == 0) continue;
     const bool reduced = rows_ && out.count() < largest_input;
     const auto row = out.dims().rank() == 0 ? size_t{1} : static_cast<size_t>(out.dims().back());
     const size_t width = scale == Scale::OUTPUT ? static_cast<size_t>(out.count()) : rows_ && !reduced ? row : 1;

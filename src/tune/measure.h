@@ -63,8 +63,9 @@ class Workbench {
   void run_on_host(Kernel& kernel);
   void set_indices_to_zero(const StepShape& shape);
   std::vector<Tensor> outputs() const;  // as they are now
-  Tensor checked(size_t output) const;  // what of it is computed by the reference
-  Errors errors_of(Scale scale, const std::function<double(DType)>& tolerance, bool by_steps) const;
+  std::vector<Tensor> checked() const;  // of these, what the reference computed
+  Errors errors_of(const std::vector<Tensor>& results, Scale scale, const std::function<double(DType)>& tolerance,
+                   bool by_steps) const;
   std::vector<Tensor> results_of(const StepShape& on_host);
 
   std::unique_ptr<DeviceBench> device_;

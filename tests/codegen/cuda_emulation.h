@@ -423,6 +423,14 @@ static void make_tile(const SharedTile& tile) {
   settle(tile.at);
 }
 
+// At once, or when its barrier is waited for.
+static void bring(const SharedTile& tile) {
+  if (copies_are_late)
+    shared_tiles.push_back(tile);
+  else
+    make_tile(tile);
+}
+
 }  // namespace emulation
 
 static inline void barrier_init(Barrier* at, int arrivals) {
@@ -486,20 +494,14 @@ static inline void share_tile(unsigned char* to, const unsigned char* from, int 
     __builtin_trap();
   }
   const emulation::SharedTile tile = {to, from, bytes, at, {}, 0, 0};
-  if (emulation::copies_are_late)
-    emulation::shared_tiles.push_back(tile);
-  else
-    emulation::make_tile(tile);
+  emulation::bring(tile);
 }
 static inline void load_rows(unsigned char* to, const RowMap* map, int k, int m, int rows, Barrier* at) {
   if ((reinterpret_cast<unsigned long long>(to) & 1023) != 0 || rows != static_cast<int>(map->box_rows)) {
     __builtin_trap();
   }
   const emulation::SharedTile tile = {to, nullptr, rows * 128, at, *map, k, m};
-  if (emulation::copies_are_late)
-    emulation::shared_tiles.push_back(tile);
-  else
-    emulation::make_tile(tile);
+  emulation::bring(tile);
 }
 static inline void tell_cluster(Barrier* at, int lane, int ranks) {
   if (lane >= ranks) return;

@@ -71,7 +71,7 @@ class EmulatedDevice final : public device::Device {
     void launch(const device::Function& function, const device::Launch& shape,
                 std::span<const uint64_t> arguments) override {
       std::vector<void*> pointers;
-      const size_t count = shape.maps ? arguments.size() - std::tuple_size_v<device::RowMap> + 1 : arguments.size();
+      const size_t count = shape.arguments_in(arguments);
       for (size_t i = 0; i < count; ++i) pointers.push_back(const_cast<uint64_t*>(&arguments[i]));
       const char* fault = static_cast<const Function&>(function).launch(
           pointers.data(), static_cast<int>(shape.blocks), static_cast<int>(shape.threads),

@@ -9,6 +9,15 @@ namespace {
 
 constexpr DType F16 = DType::FLOAT16, BF16 = DType::BFLOAT16, F32 = DType::FLOAT32;
 
+Attributes pool(const Ints& kernel, const Ints& strides, const Ints& pads, int64_t counts, int64_t ceil) {
+  return with({{"layout", std::string("NHWC")},
+               {"kernel_shape", kernel},
+               {"strides", strides},
+               {"pads", pads},
+               {"count_include_pad", counts},
+               {"ceil_mode", ceil}});
+}
+
 TEST(Contract, Windows) {
   std::vector<ContractCase> cases;
   for (DType type : {F16, BF16, F32}) {
@@ -28,14 +37,6 @@ TEST(Contract, Windows) {
       add("deepjit.Conv", conv({2, 2}, {2, 2, 2, 2}, C), {1, 9, 11, C}, {1, 5, 6, C}, {{type, {C, 1, 5, 5}, true}});
       add("deepjit.Conv", conv({1, 1}, {2, 0, 2, 0}, C, {2, 3}), {1, 6, 10, C}, {1, 6, 4, C},
           {{type, {C, 1, 3, 3}, true}});
-      const auto pool = [&](Ints kernel, Ints strides, Ints pads, int64_t counts, int64_t ceil) {
-        return with({{"layout", std::string("NHWC")},
-                     {"kernel_shape", kernel},
-                     {"strides", strides},
-                     {"pads", pads},
-                     {"count_include_pad", counts},
-                     {"ceil_mode", ceil}});
-      };
       add("deepjit.Conv", conv({1, 1}, {3, 3, 3, 3}, C), {1, 8, 9, C}, {1, 8, 9, C}, {{type, {C, 1, 7, 7}, true}});
       add("deepjit.AveragePool", pool({1, 30}, {1, 1}, {0, 0, 0, 0}, 0, 0), {1, 2, 32, C}, {1, 2, 3, C});
       add("deepjit.MaxPool", pool({3, 3}, {2, 2}, {1, 1, 1, 1}, 0, 0), {1, 8, 9, C}, {1, 4, 5, C});
@@ -67,14 +68,6 @@ TEST(Contract, WindowsOfRowsAndOfBlocks) {
         }
         c.inputs.insert(c.inputs.end(), more.begin(), more.end());
         cases.push_back(c);
-      };
-      const auto pool = [&](Ints kernel, Ints strides, Ints pads, int64_t counts, int64_t ceil) {
-        return with({{"layout", std::string("NHWC")},
-                     {"kernel_shape", kernel},
-                     {"strides", strides},
-                     {"pads", pads},
-                     {"count_include_pad", counts},
-                     {"ceil_mode", ceil}});
       };
       add("deepjit.Conv", conv({1, 1}, {3, 3, 3, 3}, C, {1, 1}, {"Relu", "Add($3)"}), {2, 7, 9, C}, {2, 7, 9, C},
           {{type, {C, 1, 7, 7}, true}, {type, {C}, true}, {type, {2, 7, 9, C}}});

@@ -14,6 +14,7 @@ ROOT = TESTS.parent
 TOOL = ROOT / "bin/deepjit"
 sys.path.insert(0, str(ROOT / "tools"))
 
+import child_process  # noqa: E402, F401  (for the parts)
 import native  # noqa: E402
 
 

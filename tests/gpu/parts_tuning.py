@@ -6,7 +6,6 @@ soon a ResNet-50 is ready. Each check is a row of results.json with what was fou
 
 import hashlib
 import json
-import signal
 import struct
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpu_session import ROOT, TESTS, TOOL, Session
+from gpu_session import ROOT, TESTS, TOOL, Session, child_process
 
 MODEL = "net.onnx"  # of export_bench.py
 SHAPE = "x=1x3x64x64:4x3x64x64:16x3x64x64"
@@ -81,20 +80,9 @@ class Checks:
         cached = ["--tune-cache", str(self.folder / "cache")]
         command = [TOOL, "build", self.model, "-o", self.folder / "killed.dje", "--device", self.session.device]
         command += ["--range", SHAPE, *cached, "--verbose"]
-        process = subprocess.Popen(
-            [str(c) for c in command],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            env=self.session.env,
+        told, _ = child_process.kill_once_told(
+            command, "<- selected", 3, stdout=subprocess.DEVNULL, env=self.session.env
         )
-        told = 0
-        for line in process.stderr:
-            told += "<- selected" in line
-            if told == 3:
-                break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
         again = self.build("killed.dje", *cached)
         last = self.build("killed.dje", *cached)
         facts = {key: again.get(key) for key in ("reused", "measured", "kernels_loaded", "kernels_compiled")}

@@ -2,9 +2,9 @@
 
 import shutil
 import signal
-import subprocess
 
 import numpy as np
+from child_process import kill_once_told
 from onnx import ModelProto, numpy_helper, parser
 
 from program import PROGRAM, run_program
@@ -103,13 +103,6 @@ def assert_file_agrees(folder, engine: str, name: str = "image", environment: di
 def killed_while_tuning(folder, environment, *arguments) -> int:
     """Starts a build and kills it once some kernels are measured; returns how many it had told of by then."""
     command = [str(PROGRAM), *arguments, "--verbose", "--tune-cache", "cache"]
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment)
-    told = 0
-    for line in process.stderr:
-        told += "<- selected" in line
-        if told == 3:
-            break
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert process.returncode == -signal.SIGKILL
+    told, code = kill_once_told(command, "<- selected", 3, cwd=folder, env=environment)
+    assert code == -signal.SIGKILL
     return told

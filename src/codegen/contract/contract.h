@@ -29,6 +29,8 @@ enum class ContractMath {
   GROUP_16,   // float16 or bfloat16 operands, by groups of four warps that read both from shared memory: sm_90a alone
 };
 
+constexpr int64_t kMostSharedAnywhere = 99 << 10;  // bytes of a block, on every architecture from sm_86 on
+
 // How the work lies on threads; its text is the tactic's variant.
 struct ContractTile {
   ContractMath math = ContractMath::TENSOR_16;

@@ -36,9 +36,7 @@ class ContractEmitter {
   void emit_place();
   void emit_loop();
   void settle_sums();
-  void emit_split();
-  void leave_part();
-  void sum_parts();
+  void emit_split(const std::string& before, const std::string& meet, const std::string& leave);
   void emit_result();
   void declare_columns();
   int chunks_at_once() const;
@@ -63,7 +61,6 @@ class ContractEmitter {
   void emit_packed_place();
   void emit_feeder();
   void emit_teams();
-  void emit_packed_split();
   void emit_packed_result();
 
   // Loads.

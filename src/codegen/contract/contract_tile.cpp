@@ -10,7 +10,6 @@ namespace deepjit {
 namespace {
 
 constexpr std::array<const char*, 4> kMath = {"mma", "tf32mma", "fma", "wgmma"};
-constexpr int64_t kMostShared = 99 << 10;  // what every architecture from sm_86 on has
 constexpr int64_t kMostShared90 = 227 << 10;
 constexpr int64_t kBarriers = 512;     // of packed tiles, beside what launches ask for
 constexpr int64_t kGroupAlign = 1024;  // of tiles that groups of warps read: their rows are swizzled by address
@@ -101,7 +100,7 @@ std::string why_not_tile(const ContractSpec& spec, const ContractTile& tile) {
   for (int64_t side : {tile.m, tile.n, tile.k}) {
     if (side % chunk != 0 || tile.threads() % (side / chunk) != 0) return "threads do not fill its rows";
   }
-  if (contract_shared_bytes(spec, tile) > kMostShared) return "it takes too much shared memory";
+  if (contract_shared_bytes(spec, tile) > kMostSharedAnywhere) return "it takes too much shared memory";
   return "";
 }
 

@@ -17,7 +17,10 @@ ContractText ContractEmitter::run(const std::string& name) {
   } else {
     emit_place();
     emit_loop();
-    if (tile_.split > 1) emit_split();
+    if (tile_.split > 1) {
+      out_.line("__shared__ unsigned int before;");
+      emit_split("before", "__syncthreads()", "return");
+    }
     emit_result();
   }
   out_.close();
@@ -157,28 +160,19 @@ void ContractEmitter::emit_loop() {
 
 // ---- split along k ----------------------------------------------------------------------------------
 
-void ContractEmitter::leave_part() {
+// Each block, or team, leaves its sums in memory; the last to arrive adds up those of all, in their order, and the
+// others leave. `meet` is a barrier of its threads.
+void ContractEmitter::emit_split(const std::string& before, const std::string& meet, const std::string& leave) {
   out_.line("float* const all = parts + (long long)tile * {};", tile_.split * tile_.m * tile_.n);
   out_.line("float* const mine = all + part * {} + thread;", tile_.m * tile_.n);
   out_.line("#pragma unroll");
   out_.line("for (int i = 0; i < {}; ++i) mine[i * {}] = sums[i];", tile_.m * tile_.n / tile_.threads(),
             tile_.threads());
   out_.line("__threadfence();");
-}
-
-// Each block leaves its sums in memory; the last to arrive adds up those of all, in their order.
-void ContractEmitter::emit_split() {
-  out_.line("__shared__ unsigned int before;");
-  leave_part();
-  out_.line("__syncthreads();");
-  out_.line("if (thread == 0) before = atomicAdd(&arrived[tile], 1u);");
-  out_.line("__syncthreads();");
-  out_.line("if (before != {}u) return;", tile_.split - 1);
-  sum_parts();
-}
-
-// All parts of the tile are there.
-void ContractEmitter::sum_parts() {
+  out_.line("{};", meet);
+  out_.line("if (thread == 0) {} = atomicAdd(&arrived[tile], 1u);", before);
+  out_.line("{};", meet);
+  out_.line("if ({} != {}u) {};", before, tile_.split - 1, leave);
   out_.line("__threadfence();");
   out_.line("#pragma unroll");
   out_.open("for (int i = 0; i < {}; ++i)", tile_.m * tile_.n / tile_.threads());

@@ -128,22 +128,13 @@ void ContractEmitter::emit_teams() {
   if (teams > 1) out_.line("if (lane == 0) barrier_arrive(order + (team ^ 1));");
   settle_sums();
   out_.line("{};", tell());
-  if (tile_.split > 1) emit_packed_split();
+  if (tile_.split > 1) {
+    out_.line("const int tile = m0 / {} * tiles_n + n0 / {};", tile_.m, tile_.n);
+    out_.line("__shared__ unsigned int before[2];");
+    emit_split("before[team]", out_.call("team_meets", fmt::format("team, {}", tile_.threads())), "continue");
+  }
   emit_packed_result();
   out_.close();
-}
-
-// As in emit_split, by teams.
-void ContractEmitter::emit_packed_split() {
-  const std::string meet = out_.call("team_meets", fmt::format("team, {}", tile_.threads()));
-  out_.line("const int tile = m0 / {} * tiles_n + n0 / {};", tile_.m, tile_.n);
-  out_.line("__shared__ unsigned int before[2];");
-  leave_part();
-  out_.line("{};", meet);
-  out_.line("if (thread == 0) before[team] = atomicAdd(&arrived[tile], 1u);");
-  out_.line("{};", meet);
-  out_.line("if (before[team] != {}u) continue;", tile_.split - 1);
-  sum_parts();
 }
 
 // Each warp turns its sums into rows in its own part of shared memory, some columns at a time. The halves of a chunk

@@ -142,8 +142,7 @@ void WindowEmitter::emit_source() {
 // Pixel i of the row.
 void WindowEmitter::emit_pixel(const std::string& to) {
   if (tile_.shares()) {
-    const int64_t bytes = tile_.channels * static_cast<int64_t>(dtype_size(spec_.type));
-    return out_.line("{0} = *(const {1}*)(from + i * {2});", to, packed(), bytes);
+    return out_.line("{0} = *(const {1}*)(from + i * {2});", to, packed(), tile_.channels * size());
   }
   out_.open("if ((unsigned int)(left + i) < (unsigned int)width)");
   out_.line("{0} = *(const {1}*)(from + i * columns);", to, packed());

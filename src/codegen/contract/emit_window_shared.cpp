@@ -45,15 +45,13 @@ void WindowEmitter::emit_shared_place() {
   out_.line("const int line = line0 + item / {} % {} * {};", lanes, down, tile_.rows);
   out_.line("const int first = first0 + item / {} * {};", lanes * down, tile_.pixels);
   out_.open("if (c < columns && line < out_height && first < out_width)");
-  const int64_t size = spec_.type == DType::FLOAT32 ? 4 : 2;
   out_.line("const unsigned char* const start = shared + (line - line0) * {} + (first - first0) * {} + (c - c0) * {};",
-            image.strides[0] * shared_.pitch, image.strides[1] * tile_.channels * size, size);
+            image.strides[0] * shared_.pitch, image.strides[1] * tile_.channels * size(), size());
 }
 
 // Each thread copies one chunk of one column of pixels in every few rows: what lies outside of the image is zero.
 void WindowEmitter::emit_shared_pixels() {
   const ContractImage& image = spec_.image;
-  const int64_t size = spec_.type == DType::FLOAT32 ? 4 : 2;
   const int64_t parts = tile_.channels / chunk_of_copies();
   const int64_t row = parts * shared_.width;
   const int64_t together = std::clamp<int64_t>(tile_.threads / row, 1, shared_.height);  // rows
@@ -67,7 +65,7 @@ void WindowEmitter::emit_shared_pixels() {
             image.channels);
   out_.line("    + c0 + part * {};", chunk_of_copies());
   out_.line("unsigned char* const to = shared + down0 * {} + across * {} + part * 16;", shared_.pitch,
-            tile_.channels * size);
+            tile_.channels * size());
   out_.line("const unsigned int further = (unsigned int)width * {}u;", together * image.channels);
   out_.line("#pragma unroll");
   out_.open("for (int down = 0; down < {}; down += {})", shared_.height, together);

@@ -46,7 +46,8 @@ class WindowEmitter {
   void emit_shared_pixels();
   void emit_shared_weights();
   std::string chunk_guard() const;
-  int chunk_of_copies() const { return spec_.type == DType::FLOAT32 ? 4 : 8; }
+  int64_t size() const { return static_cast<int64_t>(dtype_size(spec_.type)); }  // of an element
+  int chunk_of_copies() const { return static_cast<int>(16 / size()); }
 
   // Results.
   std::string count(const char* start, const char* size, size_t axis) const;

@@ -9,10 +9,9 @@ namespace deepjit {
 
 namespace {
 
-constexpr int64_t kMostShared = 99 << 10;  // what every architecture from sm_86 on has
 constexpr int64_t kBanks = 32;
 
-int64_t size_of(const WindowSpec& spec) { return spec.type == DType::FLOAT32 ? 4 : 2; }
+int64_t size_of(const WindowSpec& spec) { return static_cast<int64_t>(dtype_size(spec.type)); }
 
 // Turns that the first warps of a block take to read one pixel each: in each turn a bank gives one word, and 128 bytes
 // are read at most.
@@ -105,11 +104,11 @@ std::string why_not_tile(const WindowSpec& spec, const WindowTile& tile) {
   }
   const char* large = "its windows do not fit shared memory";
   for (size_t axis : {0, 1}) {  // so that no product of sizes overflows
-    if (image.kernel[axis] > kMostShared || image.strides[axis] > kMostShared) return large;
-    if (image.dilations[axis] > kMostShared) return large;
+    if (image.kernel[axis] > kMostSharedAnywhere || image.strides[axis] > kMostSharedAnywhere) return large;
+    if (image.dilations[axis] > kMostSharedAnywhere) return large;
   }
   const SharedWindow shared = shared_window(spec, tile);
-  return shared.pixels_bytes + shared.weights_bytes > kMostShared ? large : "";
+  return shared.pixels_bytes + shared.weights_bytes > kMostSharedAnywhere ? large : "";
 }
 
 }  // namespace deepjit

@@ -228,8 +228,8 @@ class CudaStream final : public Stream {
     const auto& own = static_cast<const CudaFunction&>(function);
     const Current current(context_);
     pointers_.clear();
-    const size_t words = shape.maps ? arguments.size() - std::tuple_size_v<RowMap> + 1 : arguments.size();
-    for (size_t i = 0; i < words; ++i) pointers_.push_back(const_cast<uint64_t*>(&arguments[i]));
+    const size_t count = shape.arguments_in(arguments);
+    for (size_t i = 0; i < count; ++i) pointers_.push_back(const_cast<uint64_t*>(&arguments[i]));
     check(driver().launch(own.handle(), shape.blocks, 1, 1, shape.threads, 1, 1,
                           static_cast<unsigned>(shape.shared_bytes), handle_, pointers_.data(), nullptr),
           "launch a kernel");

@@ -57,6 +57,10 @@ struct ContractProblem {
   std::string built_in() const;
 };
 
+// Of numbers that are not negative.
+inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+inline int64_t round_up(int64_t a, int64_t to) { return checked_mul(ceil_div(a, to), to); }
+
 inline bool has_operand(const StepShape& shape, size_t i) {
   return i < shape.inputs.size() && shape.inputs[i].dtype != DType::UNDEFINED;
 }

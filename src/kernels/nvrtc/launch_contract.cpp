@@ -16,8 +16,6 @@ namespace {
 
 using Kind = ContractProblem::Kind;
 
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
 std::vector<uint64_t> product_numbers(const ContractProblem& p) {
   std::vector<int64_t> n = {p.m, p.n, p.k, p.lda, p.ldb, p.height, p.width, p.out_height, p.out_width};
   n.insert(n.end(), std::begin(p.extents), std::end(p.extents));
@@ -43,13 +41,18 @@ std::vector<uint64_t> numbers_of(const ContractProblem& p) {
   return numbers;
 }
 
+// Rows of A that tensor copies read, in elements, `box` of them at a time; 0: none do.
+struct MappedRows {
+  int64_t count = 0, columns = 0, pitch = 0, box = 0;
+};
+
 // What a launch needs beside addresses.
 struct Plan {
   int64_t blocks = 0;
   std::vector<uint64_t> numbers;
   bool product = false;
   size_t parts_bytes = 0, arrived_bytes = 0;  // of a split product
-  int64_t rows = 0, columns = 0, pitch = 0;   // of A, in elements, where tensor copies read it
+  MappedRows mapped;
 };
 
 // The blocks of a tile of a split product count how many of them have arrived; the last makes the count zero again.
@@ -57,9 +60,9 @@ Plan plan_product(const ContractData& data, const ContractProblem& p) {
   Plan plan;
   plan.product = true;
   plan.numbers = numbers_of(p);
-  if (data.map_rows > 0) plan.rows = p.m, plan.columns = p.k, plan.pitch = p.lda;
+  plan.mapped = {p.m, p.k, p.lda, data.map_rows};
   const int64_t cluster = std::max<int64_t>(data.cluster, 1);
-  const int64_t tiles_m = checked_mul(ceil_div(ceil_div(p.m, data.tile_m), cluster), cluster);
+  const int64_t tiles_m = round_up(ceil_div(p.m, data.tile_m), cluster);
   const int64_t tiles = checked_mul(checked_mul(tiles_m, ceil_div(p.n, data.tile_n)), p.batch);
   plan.blocks = checked_mul(tiles, data.split);
   if (data.split == 1) return plan;
@@ -98,7 +101,7 @@ class ContractKernel final : public Kernel {
         inputs_(shape.inputs.size()),
         product_(plan.product),
         parts_bytes_(plan.parts_bytes),
-        rows_(plan),
+        rows_(plan.mapped),
         device_(shape.device),
         arrived_(*shape.device, device::Memory::Kind::DEVICE) {
     launch_.threads = static_cast<uint32_t>(data.threads);
@@ -116,11 +119,8 @@ class ContractKernel final : public Kernel {
     launch_.blocks = static_cast<uint32_t>(blocks);
     arguments_.resize(inputs_ + (product_ ? 3 : 1));
     arguments_.insert(arguments_.end(), plan.numbers.begin(), plan.numbers.end());
-    if (data.map_rows > 0) {
-      launch_.maps = true;
-      box_rows_ = data.map_rows;
-      arguments_.resize(arguments_.size() + std::tuple_size_v<device::RowMap>);
-    }
+    launch_.maps = rows_.box > 0;
+    if (launch_.maps) arguments_.resize(arguments_.size() + std::tuple_size_v<device::RowMap>);
     if (plan.arrived_bytes == 0) return;
     const auto stream = shape.device->make_stream();
     stream->fill(arrived_.ensure(plan.arrived_bytes), 0, plan.arrived_bytes);
@@ -144,8 +144,8 @@ class ContractKernel final : public Kernel {
   // Rows that are not aligned are copied by threads: the kernel tells by the same rule (ContractEmitter::is_whole).
   void map_rows(const void* at) {
     const bool whole = reinterpret_cast<uintptr_t>(at) % 16 == 0 && rows_.pitch % 8 == 0 && rows_.columns % 8 == 0;
-    if (at == mapped_ || !whole || rows_.rows == 0 || rows_.columns == 0) return;
-    const device::RowMap map = device_->map_rows(at, rows_.rows, rows_.columns, rows_.pitch * 2, box_rows_);
+    if (at == mapped_ || !whole || rows_.count == 0 || rows_.columns == 0) return;
+    const device::RowMap map = device_->map_rows(at, rows_.count, rows_.columns, rows_.pitch * 2, rows_.box);
     std::copy(map.begin(), map.end(), arguments_.end() - static_cast<std::ptrdiff_t>(map.size()));
     mapped_ = at;
   }
@@ -155,9 +155,8 @@ class ContractKernel final : public Kernel {
   size_t inputs_;
   bool product_;
   size_t parts_bytes_;
-  Plan rows_;
+  MappedRows rows_;
   device::Device* device_;
-  int64_t box_rows_ = 0;
   const void* mapped_ = nullptr;  // what the map in the arguments is of
   device::Memory arrived_;
   std::vector<uint64_t> arguments_;

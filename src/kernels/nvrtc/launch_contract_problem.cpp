@@ -26,8 +26,6 @@ bool is_known(const StepShape& shape, int32_t buffer, int from_end) {
   return s.ranked() && s.rank() >= from_end && s[s.rank() - from_end].is_const();
 }
 
-int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
-
 // ---- epilogues --------------------------------------------------------------------------------------
 
 // Adds a term, and its operand where it has one.
@@ -142,7 +140,7 @@ ContractProblem matrix_problem(const StepShape& shape) {
   p.a_columns = turn_a;
   p.lda = a1;
   p.b_columns = !turn_b && !p.weights;
-  p.ldb = p.weights ? rounded_up(p.k, p.chunk()) : b1;
+  p.ldb = p.weights ? round_up(p.k, p.chunk()) : b1;
   std::vector<BatchAxis> axes =
       batch_axes(a, b, checked_mul(a0, a1), p.weights ? checked_mul(p.n, p.ldb) : checked_mul(b0, b1));
   // One matrix times many rows is one product.
@@ -213,7 +211,7 @@ ContractProblem conv_problem(const StepShape& shape, bool transposed) {
   p.m = checked_mul(p.images, checked_mul(p.out_height, p.out_width));
   p.batch = p.groups;
   const int64_t places = checked_mul(p.kernel[0], p.kernel[1]);
-  p.k = checked_mul(places, rounded_up(p.channels, p.chunk()));
+  p.k = checked_mul(places, round_up(p.channels, p.chunk()));
   p.ldb = p.k;
   const bool strided = p.strides[0] != 1 || p.strides[1] != 1 || p.out_height != p.height || p.out_width != p.width;
   if (places == 1 && !strided && p.groups == 1 && p.pads[0] == 0 && p.pads[1] == 0) {  // pixels are rows

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kTileBytes = 128;  // of a row of a tile
 
-int64_t round_up(int64_t x, int64_t to) { return checked_mul((x + to - 1) / to, to); }
-
 int64_t packed_count(const WeightLayout& l) {
   const int64_t row = checked_mul(l.places, l.padded);
   if (l.tile == 0) return checked_mul(checked_mul(l.groups, l.n), row);
@@ -39,7 +37,7 @@ void for_each_weight(const WeightLayout& l, F&& move) {
 
 // Between rows and tiles of them, in chunks of 16 bytes.
 void move_tiles(const WeightLayout& l, char* rows, char* tiles, bool pack) {
-  const int64_t row_bytes = l.places * l.padded * 2, steps = (row_bytes + kTileBytes - 1) / kTileBytes;
+  const int64_t row_bytes = l.places * l.padded * 2, steps = ceil_div(row_bytes, kTileBytes);
   for (int64_t n = 0; n < l.n; ++n) {
     char* const row = rows + n * row_bytes;
     char* const tile = tiles + (n / l.tile * steps * l.tile + n % l.tile) * kTileBytes;

@@ -98,9 +98,8 @@ ContractImage image_of(const ContractProblem& p) {
 // Of packed weights: the tensor cores' time for a step, or that of its copies, and that of a result, which a second
 // team hides. Measured on an H200.
 double rough_cost_packed(const ContractProblem& p, const ContractTile& t, int processors) {
-  const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const double area = t.m * t.n, bytes = (t.m + t.n) * t.k * 2.0;  // a copy for the cluster arrives in each block
-  const int64_t tiles_m = ceil_div(ceil_div(p.m, t.m), t.cluster) * t.cluster;
+  const int64_t tiles_m = round_up(ceil_div(p.m, t.m), t.cluster);
   const double tiles = static_cast<double>(tiles_m * ceil_div(p.n, t.n) * t.split);
   const double steps = static_cast<double>(ceil_div(ceil_div(p.k, t.k), t.split));
   const double products = steps * std::max({area * t.k / 1800, bytes / 40, 150.0});
@@ -115,9 +114,8 @@ double rough_cost_packed(const ContractProblem& p, const ContractTile& t, int pr
 // need turns, and what a split adds. Of use between tiles of one kind of arithmetic.
 double rough_cost(const ContractProblem& p, const ContractTile& t, int processors) {
   if (t.packed()) return rough_cost_packed(p, t, processors);
-  const auto ceil_div = [](int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); };
-  const double tiles = ceil_div(p.m, t.m) * ceil_div(p.n, t.n) * static_cast<double>(p.batch);
-  const double steps = ceil_div(ceil_div(p.k, t.k) < t.split ? 1 : (p.k + t.k - 1) / t.k, t.split);
+  const double tiles = static_cast<double>(ceil_div(p.m, t.m) * ceil_div(p.n, t.n)) * static_cast<double>(p.batch);
+  const double steps = static_cast<double>(ceil_div(ceil_div(p.k, t.k), t.split));
   const double area = t.m * t.n;
   const double bytes = (t.m + t.n) * t.k * (p.type == DType::FLOAT32 ? 4.0 : 2.0);
   const double turns = std::ceil(tiles * t.split / processors);
@@ -161,7 +159,7 @@ void add_tiles(const Shape3 (&shapes)[N], ContractMath math, const ContractProbl
                std::vector<ContractTile>& tiles) {
   for (const Shape3& s : shapes) {
     for (int split : {1, 2, 4, 8, 16}) {
-      const int64_t steps = (p.k + s.k - 1) / s.k;
+      const int64_t steps = ceil_div(p.k, s.k);
       if (split > 1 && steps < 2 * split) continue;
       for (int stages : {3, 4}) {
         const ContractTile tile{math, s.m, s.n, s.k, s.warps_m, s.warps_n, stages, split};
@@ -175,12 +173,12 @@ void add_tiles(const Shape3 (&shapes)[N], ContractMath math, const ContractProbl
 void add_packed_tiles(const ContractProblem& p, const ContractSpec& spec, std::vector<ContractTile>& tiles) {
   for (const Shape3& s : kPackedShapes) {
     for (int split : {1, 2, 4}) {
-      const int64_t steps = ((p.k + s.k - 1) / s.k + split - 1) / split;
+      const int64_t steps = ceil_div(ceil_div(p.k, s.k), split);
       if (split > 1 && steps < 4) continue;
       for (int cluster : {1, 2}) {
-        if ((p.m + s.m - 1) / s.m < cluster) continue;
-        for (int stages = 16; stages >= 3; --stages) {  // as many as there is room and use for
-          if (stages > std::max<int64_t>(steps, 3)) continue;
+        if (ceil_div(p.m, s.m) < cluster) continue;
+        // As many stages as there is room and use for.
+        for (int stages = static_cast<int>(std::clamp<int64_t>(steps, 3, 16)); stages >= 3; --stages) {
           const ContractTile tile{ContractMath::GROUP_16, s.m, s.n, s.k, s.warps_m, s.warps_n, stages, split, cluster};
           if (!why_not_tile(spec, tile).empty()) continue;
           tiles.push_back(tile);

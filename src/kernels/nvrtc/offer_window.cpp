@@ -15,8 +15,6 @@ constexpr int64_t kMostSharedBytes = 48 << 10;  // of a block, so that several a
 constexpr double kBytesACycle = 40;             // that a processor reads from the cache of all
 constexpr int64_t kMostRegisters = 150;         // of a thread, for what it holds
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // ---- tiles that share a part of the image -----------------------------------------------------------
 
 // Registers of a thread for its sums, a row of pixels and a row of weights.
